@@ -1,0 +1,35 @@
+"""The command line of a service: ``gym-<service> serve [flags]``."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from pydantic_settings import BaseSettings
+
+from rollgym.common.app import Service
+from rollgym.common.service import run_service
+from rollgym.common.settings import did_you_mean, parse_settings
+
+SettingsT = TypeVar("SettingsT", bound=BaseSettings)
+
+
+def service_command(
+    argv: Sequence[str],
+    *,
+    prog: str,
+    description: str,
+    settings: type[SettingsT],
+    service: Callable[[SettingsT], Service],
+) -> int:
+    """Run ``prog serve``; anything else teaches and exits 2 (``--help``: 0)."""
+    usage = f"usage: {prog} serve [flags]\n\n{description}\n\nSee {prog} serve --help for the flags."
+    if not argv:
+        print(usage, file=sys.stderr)
+        return 2
+    if argv[0] in ("-h", "--help"):
+        print(usage)
+        return 0
+    if argv[0] != "serve":
+        print(f"{prog}: unknown command {argv[0]!r}{did_you_mean(argv[0], ['serve'])}\n{usage}", file=sys.stderr)
+        return 2
+    return run_service(service(parse_settings(settings, argv[1:], prog=f"{prog} serve", description=description)))
