@@ -151,6 +151,8 @@ class _Stop:
         signals = (signal.SIGTERM, signal.SIGINT)
         for number in signals:
             self._loop.add_signal_handler(number, self.begin, signal.Signals(number).name)
+        # A container starts us with SIGTERM blocked: as PID 1 it would be lost before there is a handler.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         try:
             yield
         finally:
