@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Pins requirements/*.in into *.txt: names and versions only, for every platform and Python from 3.11 on.
+# Existing pins are kept where they still fit; `make pin ARGS=--upgrade` takes the newest.
+set -euo pipefail
+
+pins=.venvs/pin
+[ -x "$pins/bin/uv" ] || { python3 -m venv "$pins" && "$pins/bin/pip" -qq install uv; }
+
+pin() { # pin NAME [FLAG...]
+  echo "pin: requirements/$1.txt"
+  "$pins/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+    "requirements/$1.in" --output-file "requirements/$1.txt" "${@:2}"
+}
+
+for name in run dev build; do pin "$name" "$@"; done
+for service in head resources env-bundle driver; do
+  pin "$service" --no-emit-package rollgym-common --no-emit-package "rollgym-$service" "$@"
+done
+for peer in requirements/peer-*.in; do pin "$(basename "$peer" .in)" "$@"; done
