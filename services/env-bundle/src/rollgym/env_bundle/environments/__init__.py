@@ -1,0 +1,1 @@
+"""The environments that come with the bundle, one module or package each."""
