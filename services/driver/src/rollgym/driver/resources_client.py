@@ -1,0 +1,388 @@
+"""The driver's client of the resources API: seed, tool calls, verify and close of one rollout's session.
+
+Bodies stay bytes. Nothing is ever sent twice: a retry is a new attempt with a new session, and that is the collector's
+decision. Cookies are carried by hand, per session.
+"""
+
+import asyncio
+import enum
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+from uuid import uuid4
+
+import aiohttp
+import msgspec
+from multidict import CIMultiDictProxy
+from pydantic import SecretStr
+from yarl import URL
+
+from rollgym.common import jsonx
+from rollgym.common.errors import (
+    AgentRequestFailed,
+    EnvBusy,
+    EnvLost,
+    EnvProtocolError,
+    EnvRefused,
+    RequestError,
+    RollgymError,
+    SessionClosed,
+    SessionReclaimed,
+    SessionUnknown,
+    Unauthorized,
+    VerifyError,
+    error_from_wire,
+)
+from rollgym.common.logs import get_logger
+from rollgym.common.redaction import redact_text
+from rollgym.driver.http_client import (
+    MAX_ANSWER_BYTES,
+    LocalResourceError,
+    descriptors_error,
+    excerpt,
+    open_client_session,
+    out_of_descriptors,
+    read_bounded,
+)
+from rollgym.driver.policies.protocol import SeedAnswer
+from rollgym.driver.verdict import Verdict, read_verdict
+
+_log = get_logger(__name__)
+MASKED_HEADER = "X-Rollgym-Masked"
+DONE_HEADER = "X-Rollgym-Done"
+SESSION_HEADER = "X-Session-Id"
+CLOSE_RETRY_S = 0.25
+RESERVED_PATHS = frozenset(
+    {
+        "aggregate_metrics",
+        "close_session",
+        "health",
+        "mcp",
+        "metrics",
+        "ready",
+        "reverify_mode",
+        "seed_session",
+        "sessions",
+        "tools",
+        "verify",
+    }
+)
+"""Paths that are no tools: a model that "calls" one of them must not reach it."""
+
+
+class SessionState(enum.Enum):
+    """Where a session stands; it only moves down this list."""
+
+    NEW = "new"
+    SEEDING = "seeding"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a tool said. `text` is what the model reads, errors included."""
+
+    text: str
+    ok: bool = True
+    done: bool = False
+    """The episode is over: no further call makes sense."""
+    error_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+
+class ResourcesClient:
+    """Connections to resources servers, shared by all rollouts of a run. An async context manager."""
+
+    def __init__(self, token: SecretStr | None = None, max_answer_bytes: int = MAX_ANSWER_BYTES) -> None:
+        self._token = token
+        self._max_answer_bytes = max_answer_bytes
+        self._http: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        headers = {"Content-Type": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token.get_secret_value()}"
+        self._http = open_client_session(headers=headers)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        http, self._http = self._http, None
+        if http is not None:
+            await http.close()
+
+    def session(self, base_url: str) -> "ResourcesSession":
+        """A session, not yet seeded, on the replica at `base_url`."""
+        return ResourcesSession(self, base_url.rstrip("/"))
+
+    async def post_json(self, url: str, body: bytes) -> bytes:
+        """POST one request outside a session, such as /aggregate_metrics, and give the body of its 200.
+
+        Raises the server's own error, or EnvRefused, EnvProtocolError and their kind. Sent once.
+        """
+        reply = await self.send(url, body, {}, EnvLost)
+        if reply.status != 200:
+            raise _refusal(reply, url) or EnvProtocolError(_said(reply, url), http_status=reply.status)
+        return reply.body
+
+    async def send(self, url: str, body: bytes, headers: dict[str, str], broken: type[RollgymError]) -> _Reply:
+        """POST once and read the whole answer, whatever its status. `broken`: the error of a call cut off midway."""
+        if self._http is None:
+            raise RuntimeError("the resources client is not open: use it as an async context manager")
+        with _connection_errors(url, broken):
+            async with self._http.post(
+                URL(url, encoded=True), data=body, headers=headers, allow_redirects=False
+            ) as response:
+                received = await read_bounded(response, self._max_answer_bytes, f"the answer of {redact_text(url)}")
+                return _Reply(response.status, response.headers, received)
+
+
+class ResourcesSession:
+    """One rollout's session on one resources server: seeded once, verified at most once, always closed."""
+
+    def __init__(self, client: ResourcesClient, base_url: str) -> None:
+        self._client = client
+        self._base_url = base_url
+        self._proposed_id = uuid4().hex
+        self._cookies: dict[str, str] = {}
+        self.session_id: str | None = None
+        self.state = SessionState.NEW
+
+    async def seed(self, row: bytes) -> SeedAnswer:
+        """Open the session for a task row; waits as long as the server's patience for a free environment.
+
+        The server learns an id of our choosing, so that a seed whose answer never came can be closed all the same.
+        Raises EnvBusy, EnvRefused, EnvProtocolError, AgentRequestFailed (the row was refused) and their kind.
+        """
+        if self.state is not SessionState.NEW:
+            raise RuntimeError(f"the session is {self.state.value}: seed it once")
+        self.state = SessionState.SEEDING
+        try:
+            reply = await self._send("/seed_session", row, EnvLost, {SESSION_HEADER: self._proposed_id})
+        except (EnvRefused, LocalResourceError):
+            self.state = SessionState.CLOSED  # the server never heard of it
+            raise
+        if reply.status != 200:
+            error = _refusal(reply, self._base_url)
+            if error is not None:
+                self.state = SessionState.CLOSED  # the server itself said no, not something on the way to it
+            error = error or _unknown_refusal(reply, self._base_url)
+            if isinstance(error, RequestError) and not isinstance(error, Unauthorized):
+                raise AgentRequestFailed(
+                    f"the seed was refused: {error.message}", **error.data, terminal=True
+                ) from error
+            raise error
+        answer = _seed_answer(reply, self._base_url)
+        self.session_id = answer.session_id
+        self.state = SessionState.OPEN
+        return answer
+
+    async def call_tool(self, name: str, arguments: bytes) -> ToolAnswer:
+        """Call one tool with a JSON object. What the tool or its argument check says is an answer, not an error.
+
+        Raises SessionReclaimed, SessionUnknown, EnvLost, EnvBusy and their kind: then the episode is lost.
+        """
+        reply = await self._send(f"/{quote(name, safe='')}", arguments, EnvLost)
+        text = reply.body.decode("utf-8", errors="replace")
+        if reply.status == 200:
+            return ToolAnswer(text, done=_says_done(reply))
+        error = _refusal(reply, self._base_url)
+        if isinstance(error, SessionClosed):
+            return ToolAnswer(text, ok=False, done=True, error_type=error.code)
+        if isinstance(error, RequestError) and not isinstance(error, Unauthorized):
+            return ToolAnswer(text, ok=False, error_type=error.code)
+        if error is None and (reply.status == 500 or 400 <= reply.status < 500):
+            # A resources server that is not ours: what its tool raised, or its own refusal, is for the model to read.
+            return ToolAnswer(text or f'{{"error":"HTTP {reply.status}"}}', ok=False, error_type=f"http_{reply.status}")
+        raise error or _unknown_refusal(reply, self._base_url)
+
+    async def verify(self, body: bytes) -> Verdict:
+        """Have the episode judged; the server closes the session by it. Sent once.
+
+        Raises the error behind an answer masked as an error (`data["masked"]`), VerifyError, InvalidReward.
+        """
+        reply = await self._send("/verify", body, VerifyError)
+        if reply.status != 200:
+            error = _refusal(reply, self._base_url)
+            if error is None or (isinstance(error, RequestError) and not isinstance(error, Unauthorized)):
+                data = error.data if error is not None else {"http_status": reply.status}
+                raise VerifyError(_said(reply, f"{self._base_url}/verify"), **data) from error
+            raise error
+        verdict = read_verdict(reply.body)
+        self.state = SessionState.CLOSED
+        return verdict
+
+    async def close(self, timeout_s: float) -> None:
+        """Release the session, if there may be one. Idempotent, shielded from cancellation, at most `timeout_s`.
+
+        A close that fails is tried again in that time, and then logged: no rollout's outcome hangs on it.
+        """
+        if self.state in (SessionState.NEW, SessionState.CLOSED):
+            self.state = SessionState.CLOSED
+            return
+        seeded = self.state is SessionState.OPEN
+        self.state = SessionState.CLOSED
+        body = b"{}" if seeded and self._identified else jsonx.dumps({"resources_session_id": self._proposed_id})
+        await _shielded(self._close(body, timeout_s))
+
+    @property
+    def _identified(self) -> bool:
+        return bool(self._cookies) or self.session_id is not None
+
+    async def _close(self, body: bytes, timeout_s: float) -> None:
+        """Repeat the close until the server takes it: closing twice is closing once."""
+        cause = "no answer"
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    try:
+                        reply = await self._send("/close_session", body, EnvLost)
+                        if reply.status < 500:
+                            return
+                        cause = _said(reply, f"{self._base_url}/close_session")
+                    except EnvRefused:
+                        return  # no server is there any more, and so no session
+                    except RollgymError as error:
+                        cause = error.message
+                    await asyncio.sleep(CLOSE_RETRY_S)
+        except TimeoutError:
+            _log.warning("session_not_closed", session_id=self.session_id or self._proposed_id, cause=cause)
+
+    async def _send(
+        self, path: str, body: bytes, broken: type[RollgymError], headers: dict[str, str] | None = None
+    ) -> _Reply:
+        sent = dict(headers or {})
+        if self._cookies:
+            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+        elif self.session_id is not None:
+            sent[SESSION_HEADER] = self.session_id
+        reply = await self._client.send(f"{self._base_url}{path}", body, sent, broken)
+        for line in reply.headers.getall("Set-Cookie", ()):
+            name, _, value = line.partition(";")[0].partition("=")
+            self._cookies[name.strip()] = value.strip()
+        return reply
+
+
+async def _shielded(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work`, which must bound itself, to its end even where the caller is cancelled meanwhile."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+@contextmanager
+def _connection_errors(url: str, broken: type[RollgymError]) -> Iterator[None]:
+    """Give aiohttp's errors our names: never connected, cut off midway (`broken`), or no HTTP at all.
+
+    A TimeoutError inside is aiohttp's own (our bounds cancel, they do not raise here).
+    """
+    shown = redact_text(url)
+    try:
+        yield
+    except RollgymError:
+        raise
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        if out_of_descriptors(error):
+            raise descriptors_error(shown) from error
+        text = redact_text(str(error)) or "the server closed the connection"
+        cause = type(error).__name__
+        if isinstance(error, aiohttp.InvalidURL):
+            raise EnvRefused(f"{shown} is no URL to call", cause=cause, terminal=True) from error
+        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+            raise EnvRefused(f"{shown} cannot be reached: {text}", cause=cause) from error
+        if isinstance(error, aiohttp.ClientResponseError):
+            raise EnvProtocolError(f"{shown} does not answer in HTTP: {text}", cause=cause) from error
+        raise broken(f"the call of {shown} was cut off: {text}", cause=cause) from error
+
+
+def _refusal(reply: _Reply, base_url: str) -> RollgymError | None:
+    """The error that the server sent in the wire form; None where it sent none that we know."""
+    try:
+        wire: Any = jsonx.loads(reply.body)
+    except ValueError:
+        wire = None
+    error = error_from_wire(wire, status=reply.status)
+    kind = reply.headers.get(MASKED_HEADER)
+    if kind is None:
+        return error
+    if error is None:
+        error = EnvLost(_said(reply, base_url), http_status=reply.status)
+    error.data.update(masked=True, failure_kind=kind)
+    return error
+
+
+def _unknown_refusal(reply: _Reply, url: str) -> RollgymError:
+    """The error for an answer that says nothing in our wire form: all there is to judge by is its status."""
+    kind: type[RollgymError] = EnvProtocolError
+    if reply.status in (429, 503):
+        kind = EnvBusy
+    elif reply.status in (502, 504):
+        kind = EnvRefused
+    elif reply.status in (401, 403):
+        kind = SessionUnknown
+    elif reply.status == 410:
+        kind = SessionReclaimed
+    elif reply.status >= 500:
+        kind = EnvLost
+    return kind(_said(reply, url), http_status=reply.status)
+
+
+def _said(reply: _Reply, url: str) -> str:
+    text = redact_text(excerpt(reply.body))
+    return f"{redact_text(url)} answered {reply.status}" + (f": {text}" if text else "")
+
+
+class _Seeded(msgspec.Struct, gc=False):
+    session_id: str | None = None
+    observation: msgspec.Raw = msgspec.Raw(b"null")
+    tools: list[msgspec.Raw] | None = None
+    env: str | None = None
+
+
+def _seed_answer(reply: _Reply, base_url: str) -> SeedAnswer:
+    """What /seed_session told; servers other than ours may answer with nothing but the cookie."""
+    if not reply.body.strip():
+        return SeedAnswer()
+    try:
+        seeded = msgspec.json.decode(reply.body, type=_Seeded)
+        observation = jsonx.loads(bytes(seeded.observation))
+    except ValueError as error:
+        raise EnvProtocolError(
+            f"{redact_text(base_url)}/seed_session gave no seed answer ({error}): {redact_text(excerpt(reply.body))}"
+        ) from error
+    tools = tuple(bytes(tool) for tool in seeded.tools or ())
+    return SeedAnswer(session_id=seeded.session_id, observation=observation, tools=tools, env=seeded.env)
+
+
+class _DoneMark(msgspec.Struct, gc=False):
+    done: bool = False
+
+
+def _says_done(reply: _Reply) -> bool:
+    header = reply.headers.get(DONE_HEADER)
+    if header is not None:
+        return header.strip().lower() in ("true", "1")
+    if b'"done"' not in reply.body:
+        return False
+    try:
+        return msgspec.json.decode(reply.body, type=_DoneMark).done
+    except ValueError:
+        return False
