@@ -1,26 +1,27 @@
-"""The health check of the images: exits 0 when the service on this container's PORT answers 200 on /ready.
+"""The health check of the images: `python -I -S ready.py PORT` exits 0 when this container answers 200 on /ready.
 
-Run as `python ready.py PORT`. It has no dependency and asks loopback directly, whatever proxy the environment names.
+Run every few seconds for as long as a container lives, so it starts fast: a plain socket, no third-party module, no
+HTTP library, and no proxy that the environment may name.
 """
 
-import http.client
+import socket
 import sys
 
 TIMEOUT_S = 3
+REQUEST = b"GET /ready HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 def main(port: int) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     try:
-        connection.request("GET", "/ready")
-        answer = connection.getresponse()
-        print(answer.status, answer.read(2000).decode(errors="replace"))
+        with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) as connection:
+            connection.sendall(REQUEST)
+            answer = b"".join(iter(lambda: connection.recv(4096), b""))
     except OSError as error:
         print(f"not ready: {error}")
         return 1
-    finally:
-        connection.close()
-    return 0 if answer.status == http.client.OK else 1
+    head, _, body = answer.partition(b"\r\n\r\n")
+    print(head.split(b"\r\n")[0].decode(errors="replace"), body[:2000].decode(errors="replace"))
+    return 0 if head.split(b" ")[1:2] == [b"200"] else 1
 
 
 if __name__ == "__main__":
