@@ -1,0 +1,505 @@
+"""One session: an episode on an environment server, its state, and the order in which calls on it are served.
+
+opening ──► open ◄──► busy
+   │          │         │
+   ▼          ▼         ▼
+ lost     closing ──► closed          lost: its socket died        reclaimed: idle for too long
+
+Every change goes through this object, which alone holds the socket. Calls take turns in order of arrival.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from websockets.exceptions import ConnectionClosed
+
+from rollgym.common.errors import (
+    EnvLost,
+    EnvProtocolError,
+    PayloadTooLarge,
+    RollgymError,
+    SessionClosed,
+    SessionQueueFull,
+    SessionReclaimed,
+)
+from rollgym.common.failures import FailureClass, failure_class
+from rollgym.common.logs import get_logger
+from rollgym.resources.admission import Slot
+from rollgym.resources.closing import Closers
+from rollgym.resources.environments import Environment
+from rollgym.resources.frames import ErrorFrame, Observation
+from rollgym.resources.metrics import ResourcesMetrics
+from rollgym.resources.openenv_client import EpisodeSocket
+from rollgym.resources.opening import OpenEpisode, Opener
+from rollgym.resources.rewards import RewardTally
+from rollgym.resources.signing import handle, new_session_id
+from rollgym.resources.tools import Answer, Tool, ToolSet
+from rollgym.resources.verdicts import TOO_BIG_CLOSE, close_code
+from rollgym.resources.verify import Failure, Verification, verification
+
+log = get_logger(__name__)
+
+QUEUE_LIMIT = 64
+CLOSE_ANSWER_S = 0.5
+METADATA_BYTES = 64 * 1024
+
+
+class SessionState(StrEnum):
+    """What a session is doing, or how it ended."""
+
+    OPENING = "opening"
+    OPEN = "open"
+    BUSY = "busy"
+    CLOSING = "closing"
+    CLOSED = "closed"
+    LOST = "lost"
+    RECLAIMED = "reclaimed"
+
+
+LIVE = frozenset({SessionState.OPENING, SessionState.OPEN, SessionState.BUSY})
+
+
+@dataclass(frozen=True)
+class SessionLimits:
+    """Seconds that a step may take, and that a close waits for the calls ahead of it."""
+
+    step_timeout_s: float
+    close_wait_s: float
+
+
+@dataclass(frozen=True)
+class SessionHouse:
+    """What all sessions share. `ended` is told of each session's end, once."""
+
+    closers: Closers
+    metrics: ResourcesMetrics
+    limits: SessionLimits
+    ended: Callable[[Session], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """A tool call's answer, and whether it ended the episode."""
+
+    answer: Answer
+    done: bool
+
+
+class Session:
+    """One session. `begin` opens it; `call`, `verify` and `close` may come from any number of requests at once."""
+
+    __slots__ = (
+        "_house",
+        "_in_flight",
+        "_initial",
+        "_initial_digest",
+        "_last_active",
+        "_last_finished",
+        "_metadata",
+        "_opener",
+        "_opening",
+        "_opening_error",
+        "_opening_waiters",
+        "_reset",
+        "_slot",
+        "_socket",
+        "_tally",
+        "_turn",
+        "_verification",
+        "created_at",
+        "done",
+        "failure",
+        "id",
+        "state",
+        "steps",
+        "tools",
+        "was_open",
+    )
+
+    def __init__(self, opener: Opener, house: SessionHouse) -> None:
+        self.id = new_session_id()
+        self.state = SessionState.OPENING
+        self.failure: Failure | None = None
+        self.steps = 0
+        self.done = False
+        self.was_open = False
+        self.tools: ToolSet | None = None
+        self._initial: Observation | None = None
+        self.created_at = time.time()
+        self._opener, self._house = opener, house
+        self._socket: EpisodeSocket | None = None
+        self._slot: Slot | None = None
+        self._turn = asyncio.Lock()
+        self._in_flight = 0
+        self._last_active = self._last_finished = _now()
+        self._tally = RewardTally(opener.environment.reward_mode)
+        self._metadata: bytes | None = None
+        self._reset: bytes | None = None
+        self._initial_digest = b""
+        self._verification: Verification | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._opening_error: RollgymError | None = None
+        self._opening_waiters = 0
+
+    @property
+    def environment(self) -> Environment:
+        return self._opener.environment
+
+    @property
+    def handle(self) -> str:
+        return handle(self.id)
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in LIVE
+
+    @property
+    def socket(self) -> EpisodeSocket | None:
+        return self._socket
+
+    @property
+    def opening(self) -> asyncio.Task[None] | None:
+        """The task that opens the session."""
+        return self._opening
+
+    def take_initial(self) -> Observation | None:
+        """The reset's observation, once: nothing keeps it after that."""
+        initial, self._initial = self._initial, None
+        return initial
+
+    def idle_s(self) -> float:
+        """Seconds since the last call ended; 0 while one is in flight or the session is opening."""
+        return 0.0 if self._in_flight or self.state is SessionState.OPENING else _now() - self._last_active
+
+    # Opening
+
+    def begin(self, reset: bytes) -> None:
+        """Start to open, with `reset`'s arguments as JSON text. `opened` waits for it."""
+        self._reset = reset
+        self._opening = asyncio.create_task(self._open(), name=f"open-{self.handle}")
+
+    def refuse(self, error: RollgymError) -> None:
+        """Never open: `error` says why."""
+        self._opening_error = error
+        self._lose(Failure(_kind(error), error.message), "never_opened")
+
+    async def opened(self) -> None:
+        """Wait until the session is open. Raises why it is not; when the last one who waits is cancelled, so is it."""
+        assert self._opening is not None
+        self._opening_waiters += 1
+        try:
+            await asyncio.wait({self._opening})
+        finally:
+            self._opening_waiters -= 1
+            if not self._opening_waiters and not self._opening.done():
+                await self._cancel_opening("the client went away while the session was opening")
+        if self._opening_error is not None:
+            raise self._opening_error
+        if self._opening.cancelled():
+            raise SessionClosed("the session was closed while it was opening")
+        self._opening.result()
+        self._require_live()
+
+    async def _open(self) -> None:
+        assert self._reset is not None
+        try:
+            episode = await self._opener.reopened(self._reset)
+        except RollgymError as error:
+            self.refuse(error)
+            return
+        self._adopt(episode)
+        self.was_open = True
+        self._house.metrics.session_opened()
+        self._initial = episode.initial
+        self._initial_digest = _digest(episode.initial)
+        self._tally.add(episode.initial.reward)
+        self.done = episode.initial.done
+
+    def _adopt(self, episode: OpenEpisode) -> None:
+        self._socket, self._slot, self.tools = episode.socket, episode.slot, episode.tools
+        self._last_active = self._last_finished = _now()
+        self.state = SessionState.OPEN
+        episode.socket.on_lost(self._socket_lost)
+
+    async def _cancel_opening(self, why: str) -> None:
+        """Stop opening and wait until nothing of it is left."""
+        assert self._opening is not None
+        self._opening.cancel()
+        await asyncio.wait({self._opening})
+        self._lose(Failure("cancelled", why), "never_opened")
+
+    # Calls
+
+    async def call(self, name: str, body: bytes) -> CallResult:
+        """Call a tool; `body`: the arguments as JSON text. What the environment says is a result, its errors included.
+
+        Raises UnknownTool, BadRequest or InvalidArguments before anything is sent; SessionClosed or SessionReclaimed
+        where the session or its episode is over; EnvLost, EnvProtocolError or PayloadTooLarge where it ends now. When
+        cancelled during the step, the session is lost: its answer would come too late to be told apart.
+        """
+        self._require_live()
+        assert self.tools is not None
+        tool = self.tools.named(name)
+        arguments = tool.check(body)
+        await self._take_turn()
+        try:
+            self._require_live()
+            return await self._step(tool, arguments)
+        finally:
+            self._end_turn()
+
+    async def _step(self, tool: Tool, arguments: bytes) -> CallResult:
+        if self.done:
+            raise SessionClosed("the episode is over: it takes no more steps", env=self.environment.name)
+        self._require_unreaped()
+        if self._socket is None or not self._socket.is_open:
+            await self._reopen()
+        assert self._socket is not None
+        self.state = SessionState.BUSY
+        self.steps += 1
+        self._reset = None
+        answer = await self._answered(self._socket, tool.frame(arguments))
+        if isinstance(answer, ErrorFrame):
+            if not answer.of_the_environment:
+                raise self._lost(EnvProtocolError if not answer.ends_session else EnvLost, _told(answer))
+        else:
+            self._note(answer)
+        self._require_unreaped()
+        self._last_finished = _now()
+        self.state = SessionState.OPEN
+        return CallResult(tool.answer(answer), self.done)
+
+    async def _answered(self, socket: EpisodeSocket, frame: bytes) -> Observation | ErrorFrame:
+        """Send a step, once. Whatever keeps its answer away ends the session."""
+        try:
+            return await socket.request(frame, self._house.limits.step_timeout_s)
+        except TimeoutError:
+            limit_s = self._house.limits.step_timeout_s
+            raise self._lost(EnvLost, f"no answer to a step within {limit_s:g} s") from None
+        except ConnectionClosed as error:
+            if close_code(error) == TOO_BIG_CLOSE:
+                limit = self._opener.limits.socket.max_frame_bytes
+                said = f"the environment's answer is larger than max_frame_bytes, {limit:,} ({error})"
+                raise self._lost(PayloadTooLarge, said) from error
+            raise self._lost(EnvLost, f"the connection closed during a step ({error})") from error
+        except EnvProtocolError as error:
+            raise self._lost(EnvProtocolError, error.message) from error
+        except asyncio.CancelledError:
+            self._lose(Failure("cancelled", "the client went away during a step"))
+            raise
+
+    def _note(self, frame: Observation) -> None:
+        self._tally.add(frame.reward)
+        self.done = frame.done
+        if frame.metadata is not None and len(frame.metadata) <= METADATA_BYTES:
+            self._metadata = frame.metadata
+
+    async def _reopen(self) -> None:
+        """Open the episode again on a new socket: only before its first step, and only where it is the same episode."""
+        if self.steps or self._reset is None:
+            raise self._lost(EnvLost, "the connection closed between two steps")
+        self._forget_socket()
+        log.info("reopening before the first step", session=self.handle, env=self.environment.name)
+        try:
+            episode = await self._opener.reopened(self._reset)
+        except RollgymError as error:
+            self._lose(Failure(_kind(error), error.message))
+            raise
+        if b'"seed"' not in self._reset and _digest(episode.initial) != self._initial_digest:
+            self._house.closers.close(episode.socket, episode.slot)
+            raise self._lost(
+                EnvLost, "the episode was lost before its first step, and without a seed cannot be had again"
+            )
+        self._adopt(episode)
+
+    def _require_live(self) -> None:
+        if self.state in LIVE:
+            return
+        if self.state is SessionState.RECLAIMED:
+            raise SessionReclaimed(self.failure.reason if self.failure else "reclaimed", env=self.environment.name)
+        told = f": {self.failure.reason}" if self.failure else ""
+        kind = {"failure_kind": self.failure.kind} if self.failure else {}
+        raise SessionClosed(f"the session is {self.state.value}{told}", env=self.environment.name, **kind)
+
+    def _require_unreaped(self) -> None:
+        """A pause longer than the environment server's own timeout: it may have put another episode in this place."""
+        timeout_s = self.environment.session_timeout_s
+        paused_s = _now() - self._last_finished
+        if timeout_s is None or paused_s <= timeout_s:
+            return
+        reason = (
+            f"{paused_s:.1f} s between finished steps: the environment server may have reaped the session"
+            f" after {timeout_s:g} s"
+        )
+        self._lose(Failure("session_reclaimed", reason))
+        raise SessionReclaimed(reason, env=self.environment.name)
+
+    async def _take_turn(self) -> None:
+        if self._in_flight > QUEUE_LIMIT:
+            raise SessionQueueFull(f"{QUEUE_LIMIT} calls wait on this session already", limit=QUEUE_LIMIT)
+        self._in_flight += 1
+        try:
+            await self._turn.acquire()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _end_turn(self) -> None:
+        if self.state is SessionState.BUSY:
+            self.state = SessionState.OPEN
+        self._turn.release()
+        self._leave()
+
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        self._last_active = _now()
+
+    # Endings
+
+    async def verify(self) -> Verification:
+        """The session's reward, or why it has none, and the session's end; the same result every time.
+
+        Raises SessionClosed where the session was closed without a verify before.
+        """
+        if self.state is SessionState.OPENING:
+            with contextlib.suppress(RollgymError):
+                await self.opened()
+        await self._take_turn()
+        try:
+            if self._verification is None:
+                self._verification = self._verified()
+            return self._verification
+        finally:
+            self._end_turn()
+
+    def _verified(self) -> Verification:
+        if self.state in (SessionState.CLOSING, SessionState.CLOSED):
+            raise SessionClosed("the session is closed: it was never verified", env=self.environment.name)
+        if self.is_live and self._socket is None and not self.done:
+            self._lose(Failure("env_lost", "the connection closed before the first step"))
+        result = verification(self._tally, self.failure, steps=self.steps, done=self.done, metadata=self._metadata)
+        self._house.metrics.verified(result.outcome)
+        self._close("verified")
+        return result
+
+    async def close(self) -> bool:
+        """End the session; True where this call did it. Waits for its turn, for a while; never for a slow handshake."""
+        if self.state is SessionState.OPENING:
+            await self._cancel_opening("the session was closed while it was opening")
+            self.state = SessionState.CLOSED
+            return True
+        if not self.is_live:
+            return False
+        self._in_flight += 1
+        try:
+            async with asyncio.timeout(self._house.limits.close_wait_s):
+                await self._turn.acquire()
+        except TimeoutError:
+            closing = self._close("closed")  # the socket goes, and with it the call ahead of us
+        else:
+            closing = self._close("closed")
+            self._turn.release()
+        finally:
+            self._leave()
+        if closing is not None:
+            await asyncio.wait({closing}, timeout=CLOSE_ANSWER_S)
+        return closing is not None
+
+    def reclaim(self, idle_s: float) -> None:
+        """End the session because nobody used it."""
+        reason = f"reclaimed after {idle_s:.1f} s without a call"
+        log.info("session reclaimed", session=self.handle, env=self.environment.name, idle_s=round(idle_s, 1))
+        self.failure = Failure("session_reclaimed", reason)
+        self._close("reclaimed", into=SessionState.RECLAIMED)
+
+    def shut_down(self) -> None:
+        """End the session because this process ends."""
+        if self.state is SessionState.OPENING and self._opening is not None:
+            self._opening.cancel()
+            self._lose(Failure("cancelled", "the server stopped while the session was opening"), "never_opened")
+        self._close("shutdown")
+
+    def _close(self, reason: str, into: SessionState = SessionState.CLOSING) -> asyncio.Task[None] | None:
+        """Let go of the episode, politely, in the background."""
+        if not self.is_live:
+            return None
+        socket, slot = self._socket, self._slot
+        self._socket = self._slot = None
+        self.state = into
+        closing: asyncio.Task[None] | None = None
+        if socket is not None and slot is not None:
+            closing = self._house.closers.close(socket, slot)
+            closing.add_done_callback(self._closed)
+        else:
+            self._closed(None)
+        self._ended(reason, was_open=True)
+        return closing
+
+    def _closed(self, _: object) -> None:
+        if self.state is SessionState.CLOSING:
+            self.state = SessionState.CLOSED
+
+    def _lost(self, kind: type[RollgymError], reason: str) -> RollgymError:
+        """End the session as lost; the error to raise for the call that found it out."""
+        if not self.is_live:  # closed or reclaimed meanwhile: that is why the socket went
+            return SessionClosed(f"the session is {self.state.value}", env=self.environment.name)
+        error = kind(f"{self.environment.name}: {reason}", env=self.environment.name, steps=self.steps)
+        self._lose(Failure(_kind(error), reason))
+        return error
+
+    def _lose(self, failure: Failure, reason: str = "lost") -> None:
+        if not self.is_live:
+            return
+        was_open = self.state is not SessionState.OPENING
+        self.state, self.failure = SessionState.LOST, failure
+        self._forget_socket()
+        log.info(
+            "session lost", session=self.handle, env=self.environment.name, kind=failure.kind, reason=failure.reason
+        )
+        self._ended(reason, was_open=was_open)
+
+    def _forget_socket(self) -> None:
+        socket, slot = self._socket, self._slot
+        self._socket = self._slot = None
+        if socket is not None:
+            socket.on_lost(None)
+            socket.drop()
+        if slot is not None:
+            slot.release()
+
+    def _socket_lost(self) -> None:
+        """The socket ended by itself. During a step the caller finds out; before the first one it may be had again."""
+        if self.state is SessionState.BUSY:
+            return
+        self._forget_socket()
+        if self.steps:
+            self._lose(Failure("env_lost", "the connection closed between two steps"))
+
+    def _ended(self, reason: str, *, was_open: bool) -> None:
+        self._reset = self._initial = self.tools = None
+        self._house.metrics.session_ended(reason, was_open=was_open)
+        self._house.ended(self)
+
+
+def _kind(error: RollgymError) -> str:
+    """The failure vocabulary's word for an error that ended a session."""
+    return FailureClass.ENV_PROTOCOL if isinstance(error, PayloadTooLarge) else failure_class(error)
+
+
+def _told(frame: ErrorFrame) -> str:
+    return f"the environment server answered {frame.code or 'an error'}: {frame.message}"
+
+
+def _digest(frame: Observation) -> bytes:
+    return hashlib.blake2b(frame.observation, digest_size=16).digest()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
