@@ -34,7 +34,8 @@ def create_service(settings: EnvBundleSettings) -> Service:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.bundle = bundle
-        app.openapi_schema = openapi.document(bundle.registry.by_name[bundle.registry.default])
+        root_document = openapi.document(bundle.registry.by_name[bundle.registry.default])
+        app.openapi = lambda: root_document  # type: ignore[method-assign]  # FastAPI's documented way to replace it
         _say_what_is_unusual(settings)
         yield
 

@@ -64,7 +64,7 @@ class GridSim(ToolEnvironment):
         self._day = make_day(arguments.seed_or_drawn())
         self._plants = starting_plants(self._day)
         self._outcomes = []
-        message = f"A {self._day.season} day. It is midnight; hour 0 waits for its dispatch."
+        message = f"It is midnight, in {self._day.season}. Hour 0 waits for its dispatch."
         return GridReset(message=message, season=self._day.season, state=self._view())
 
     def call(self, name: str, arguments: dict[str, Any]) -> ToolObservation:

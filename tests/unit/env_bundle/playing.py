@@ -1,0 +1,33 @@
+"""Plays environments without a server: one call in, what the wire would carry out."""
+
+from typing import Any
+
+from rollgym.env_bundle.environment import Environment
+from rollgym.env_bundle.environments.gridsim import GridSim
+from unit.env_bundle.gridsim_skills import STRATEGIES
+
+Wire = dict[str, Any]
+
+
+async def reset(environment: Environment[Any], **arguments: Any) -> Wire:
+    return (await environment.begin(arguments)).to_wire()
+
+
+async def step(environment: Environment[Any], **action: Any) -> Wire:
+    return (await environment.act(action)).to_wire()
+
+
+async def call(environment: Environment[Any], tool: str, **arguments: Any) -> Wire:
+    return await step(environment, type="call_tool", tool_name=tool, arguments=arguments)
+
+
+async def play_day(seed: int, skill: str) -> Wire:
+    """The last answer of a day that one of the strategies plays through the tools."""
+    grid, strategy = GridSim(), STRATEGIES[skill]
+    state = (await reset(grid, seed=seed))["observation"]["state"]
+    while True:
+        forecast = (await call(grid, "get_forecast"))["observation"]["result"]["forecast"]
+        answer = await call(grid, "dispatch", **strategy(state, forecast))
+        if answer["done"]:
+            return answer
+        state = answer["observation"]["result"]["state"]
