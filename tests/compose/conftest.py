@@ -1,0 +1,38 @@
+"""One stack for all tests of this folder: built once, always torn down."""
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from compose.stack import SERVICES, Stack, copy_tree
+from waiting import wait_until
+
+REPLICAS = 3
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A built stack with nothing started."""
+    stack = Stack(copy_tree(tmp_path_factory.mktemp("clone")), f"rollgym-test-{secrets.token_hex(3)}")
+    try:
+        stack.compose("build")
+        yield stack
+    finally:
+        stack.remove()
+
+
+@pytest.fixture(scope="session")
+def first_eval(stack: Stack) -> int:
+    """`docker compose up -d` with three replicas and Prometheus; the exit code of the driver that it started."""
+    stack.compose("up", "--detach", "--scale", f"resources={REPLICAS}", *SERVICES, "driver", "prometheus")
+    return stack.container("driver").wait_exit_code()
+
+
+@pytest.fixture
+def services(stack: Stack, first_eval: int) -> Stack:
+    """The stack after that eval, every service healthy, whatever the test before stopped."""
+    stack.compose("up", "--detach", "--no-recreate", "--scale", f"resources={REPLICAS}", *SERVICES, "prometheus")
+    long_running = [each for name in (*SERVICES, "prometheus") for each in stack.containers(name)]
+    wait_until(lambda: {each.health for each in long_running} == {"healthy"}, 60, pause_s=0.25)
+    return stack
