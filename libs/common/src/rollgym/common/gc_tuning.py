@@ -9,10 +9,11 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 GENERATIONS = 3
 
@@ -21,13 +22,21 @@ def _valid_thresholds(value: tuple[int, ...] | None) -> tuple[int, ...] | None:
     if value is None:
         return None
     if not 1 <= len(value) <= GENERATIONS:
-        raise ValueError(f"takes 1 to 3 numbers, one a generation, or null for Python's own (got {len(value)})")
+        raise ValueError("takes 1 to 3 numbers, one a generation, or null for Python's own")
     if any(threshold < 1 for threshold in value):
         raise ValueError("each threshold must be 1 or more: 0 would turn collection off")
     return value
 
 
-GcThresholds = Annotated[tuple[int, ...] | None, AfterValidator(_valid_thresholds)]
+def _numbers(value: Any) -> Any:
+    if isinstance(value, list | tuple) and list(value) in ([None], ["null"]):
+        return None  # how a flag's ``null`` arrives
+    if isinstance(value, str) or not isinstance(value, Sequence | None):
+        raise ValueError("takes 1 to 3 whole numbers, for example [50000, 50, 100], or null for Python's own")
+    return value
+
+
+GcThresholds = Annotated[tuple[int, ...] | None, BeforeValidator(_numbers), AfterValidator(_valid_thresholds)]
 """1 to 3 thresholds for `gc.set_threshold`, each ≥ 1, or None for Python's own."""
 
 

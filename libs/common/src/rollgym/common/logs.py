@@ -1,4 +1,4 @@
-"""Logging of a process: one JSON object a line on stderr, with no secret in it."""
+"""Logging of a process on stderr, with no secret in it: a JSON object a line, or plain lines for a command."""
 
 import logging
 import sys
@@ -17,13 +17,22 @@ def _redacted(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMappin
     return cleaned
 
 
-def configure_logging(service: str, level: str = "info") -> None:
-    """Send structlog's and the standard library's records to stderr as JSON lines. Called once, by `main`."""
+def configure_logging(service: str, level: str = "info", *, plain: bool = False) -> None:
+    """Send structlog's and the standard library's records to stderr. Called once, by `main`.
+
+    JSON lines for a service; with `plain`, lines for the person who runs a command.
+    """
+
+    def named(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event["service"] = service
+        return event
+
     shared: list[structlog.typing.Processor] = [
+        named,
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.dict_tracebacks,
+        *([] if plain else [structlog.processors.dict_tracebacks]),
         _redacted,
     ]
     structlog.configure(
@@ -39,14 +48,15 @@ def configure_logging(service: str, level: str = "info") -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 _redacted,
-                structlog.processors.JSONRenderer(default=str),
+                structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
+                if plain
+                else structlog.processors.JSONRenderer(default=str),
             ],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    structlog.contextvars.bind_contextvars(service=service)
     for noisy in ("uvicorn.access", "uvicorn.error", "httpx", "httpcore", "websockets", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
 

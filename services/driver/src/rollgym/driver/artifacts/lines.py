@@ -1,0 +1,129 @@
+"""JSON Lines on disk: read line by line in bounded memory, appended whole, and a torn end repaired.
+
+A line ends at ``\\n`` and nowhere else. A last line without one was torn by a kill or a full disk: its bytes move to
+``<file>.torn``. A bad line that does end in a newline was not torn by us: it is refused, or set aside when asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollgym.common.errors import ArtifactError
+
+_CHUNK = 1 << 20
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a file: its number from 1, where it begins, its bytes without the line end."""
+
+    number: int
+    offset: int
+    content: bytes
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Lines of a file, blank ones left out; a BOM and CRLF line ends are taken off. OSError as it comes."""
+    with path.open("rb", buffering=_CHUNK) as file:
+        offset = 0
+        for number, raw in enumerate(file, 1):
+            content = raw.rstrip(b"\n").removesuffix(b"\r")
+            start = offset
+            offset += len(raw)
+            if number == 1 and content.startswith(BOM):
+                content, start = content[len(BOM) :], start + len(BOM)
+            if content.strip():
+                yield Line(number, start, content)
+
+
+def repair_torn_end(path: Path) -> int:
+    """Move an unterminated last line to ``<file>.torn``; returns how many bytes that were, 0 where none was torn."""
+    if not path.exists():
+        return 0
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        start = _after_last_newline(file.fileno(), size)
+        if start == size:
+            return 0
+        torn = os.pread(file.fileno(), size - start, start)
+        with path.with_name(path.name + ".torn").open("ab") as kept:
+            kept.write(torn + b"\n")
+            kept.flush()
+            os.fsync(kept.fileno())
+        file.truncate(start)
+        return size - start
+
+
+def _after_last_newline(descriptor: int, size: int) -> int:
+    end = size
+    while end > 0:
+        begin = max(0, end - _CHUNK)
+        found = os.pread(descriptor, end - begin, begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
+
+
+def set_aside(path: Path, numbers: set[int]) -> None:
+    """Move the lines with these numbers to ``<file>.bad``; the rest stays, in order; the file is replaced at once."""
+    rest, bad = path.with_name(path.name + ".rewriting"), path.with_name(path.name + ".bad")
+    with path.open("rb") as source, rest.open("wb") as kept, bad.open("ab") as away:
+        for number, raw in enumerate(source, 1):
+            (away if number in numbers else kept).write(raw)
+        for file in (kept, away):
+            file.flush()
+            os.fsync(file.fileno())
+    rest.replace(path)
+
+
+class LineAppender:
+    """Appends whole lines to one file. What was written in part is taken back: a line is there or it is not.
+
+    Not for several threads at once. Raises ArtifactError where the file system refuses.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise ArtifactError(f"cannot open {path}: {error.strerror}", path=str(path)) from error
+
+    def append(self, *parts: bytes) -> None:
+        """Write one line made of `parts`, plus its newline."""
+        self.append_block([*parts, b"\n"])
+
+    def append_block(self, pieces: list[bytes]) -> None:
+        """Write pieces that end in a newline, all or none."""
+        size = sum(map(len, pieces))
+        try:
+            written = os.writev(self._descriptor, pieces) if len(pieces) <= 512 else 0
+            if written < size:
+                self._write_rest(b"".join(pieces)[written:], written)
+        except OSError as error:
+            raise ArtifactError(
+                f"cannot write {self.path}: {error.strerror}; the run can go on with --resume once there is room",
+                path=str(self.path),
+            ) from error
+
+    def _write_rest(self, rest: bytes, written: int) -> None:
+        try:
+            while rest:
+                count = os.write(self._descriptor, rest)
+                written += count
+                rest = rest[count:]
+        except OSError:
+            size = os.fstat(self._descriptor).st_size
+            os.ftruncate(self._descriptor, size - written)
+            raise
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)

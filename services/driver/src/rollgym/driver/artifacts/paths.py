@@ -1,0 +1,77 @@
+"""Where the files of a run are: all beside the results file, under its stem."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollgym.common.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class ArtifactPaths:
+    """Paths of one run's artifacts; the names are those that NeMo Gym's tools read."""
+
+    results: Path
+
+    def _beside(self, suffix: str) -> Path:
+        return self.results.with_name(self.results.stem + suffix)
+
+    @property
+    def failures(self) -> Path:
+        return self._beside("_failures.jsonl")
+
+    @property
+    def materialized_inputs(self) -> Path:
+        return self._beside("_materialized_inputs.jsonl")
+
+    @property
+    def journal(self) -> Path:
+        return self._beside("_journal.jsonl")
+
+    @property
+    def manifest(self) -> Path:
+        return self._beside("_manifest.json")
+
+    @property
+    def aggregate_metrics(self) -> Path:
+        return self._beside("_aggregate_metrics.json")
+
+    @property
+    def lock(self) -> Path:
+        return self._beside(".lock")
+
+    @property
+    def logs(self) -> Path:
+        return self._beside("_logs")
+
+    def all_files(self) -> list[Path]:
+        """Every file of a run but the lock, in the order a person would look at them."""
+        return [
+            self.results,
+            self.failures,
+            self.materialized_inputs,
+            self.journal,
+            self.manifest,
+            self.aggregate_metrics,
+        ]
+
+    def check_writable(self) -> None:
+        """Make the folder; raise ConfigurationError where the results cannot be written there."""
+        path = self.results
+        if path.is_dir():
+            raise ConfigurationError(
+                f"output_jsonl_fpath: {path} is a folder; name a file in it, such as rollouts.jsonl"
+            )
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Only trying tells: root, read-only mounts and access lists all differ from what the mode bits say.
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o644)
+            os.close(descriptor)
+            if path.exists():
+                os.close(os.open(path, os.O_RDWR))
+        except OSError as error:
+            raise ConfigurationError(
+                f"output_jsonl_fpath: cannot write {path}: {error.strerror or error}", path=str(path)
+            ) from error

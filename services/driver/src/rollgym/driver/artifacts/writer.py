@@ -1,0 +1,127 @@
+"""The one thread that writes a run's files, so that a slow disk never stalls the event loop.
+
+Writes happen in the order in which they were asked for. A caller that awaits its write knows that the line is in the
+file; a process killed afterwards leaves it there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from rollgym.common.errors import ArtifactError
+from rollgym.driver.artifacts.lines import LineAppender
+from rollgym.driver.artifacts.paths import ArtifactPaths
+
+_MOST_AT_ONCE = 64
+
+
+@dataclass(slots=True)
+class _Write:
+    lines: list[tuple[LineAppender, bytes]]
+    done: asyncio.Future[None] | None = None
+    then: Callable[[], None] | None = None
+
+
+class ArtifactWriter:
+    """Appends lines to results, failures and journal. Open it with `writing_artifacts`."""
+
+    def __init__(self, paths: ArtifactPaths) -> None:
+        self._results = LineAppender(paths.results)
+        self._failures = LineAppender(paths.failures)
+        self._journal = LineAppender(paths.journal)
+        self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="artifact-writer", daemon=True)
+        self.failed: ArtifactError | None = None
+        self._thread.start()
+
+    async def result(self, line: bytes, journal: bytes, then: Callable[[], None]) -> None:
+        """A row and its journal line. Calls `then` on the loop as soon as both are in their files, then returns.
+
+        Whoever is cancelled while waiting: the line was handed over, is written, and `then` is called. Raises
+        ArtifactError where it cannot be written; `then` is not called.
+        """
+        await self._written(_Write([(self._results, line), (self._journal, journal)], then=then))
+
+    async def failure(self, line: bytes, journal: bytes, then: Callable[[], None]) -> None:
+        """A failed attempt and its journal line; as `result`."""
+        await self._written(_Write([(self._failures, line), (self._journal, journal)], then=then))
+
+    def note(self, journal: bytes) -> None:
+        """A journal line that nobody waits for. Raises ArtifactError where an earlier write failed."""
+        self._check()
+        self._queue.put(_Write([(self._journal, journal)]))
+
+    async def _written(self, write: _Write) -> None:
+        self._check()
+        write.done = self._loop.create_future()
+        self._queue.put(write)
+        await write.done
+
+    def _check(self) -> None:
+        if self.failed is not None:
+            raise self.failed
+
+    async def close(self) -> None:
+        """Write what was asked for, then close the files."""
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+        for appender in (self._results, self._failures, self._journal):
+            if self.failed is None:
+                await asyncio.to_thread(appender.sync)
+            appender.close()
+
+    def _run(self) -> None:
+        open_ended = True
+        while open_ended:
+            batch = [self._queue.get()]
+            with contextlib.suppress(queue.Empty):
+                while len(batch) < _MOST_AT_ONCE:
+                    batch.append(self._queue.get_nowait())
+            writes = [write for write in batch if write is not None]
+            open_ended = len(writes) == len(batch)
+            error = self.failed or self._write(writes)
+            self.failed = error
+            if any(write.done for write in writes):
+                self._loop.call_soon_threadsafe(_resolve, writes, error)
+
+    def _write(self, writes: list[_Write]) -> ArtifactError | None:
+        """Append the lines file by file: a row is in its file before the journal says so."""
+        pieces: dict[LineAppender, list[bytes]] = {self._results: [], self._failures: [], self._journal: []}
+        for write in writes:
+            for appender, line in write.lines:
+                pieces[appender] += (line, b"\n")
+        try:
+            for appender, lines in pieces.items():
+                if lines:
+                    appender.append_block(lines)
+        except ArtifactError as error:
+            return error
+        return None
+
+
+def _resolve(writes: list[_Write], error: ArtifactError | None) -> None:
+    for write in writes:
+        if write.then is not None and error is None:
+            write.then()
+        if write.done is None or write.done.done():
+            continue
+        if error is None:
+            write.done.set_result(None)
+        else:
+            write.done.set_exception(error)
+
+
+@contextlib.asynccontextmanager
+async def writing_artifacts(paths: ArtifactPaths) -> AsyncIterator[ArtifactWriter]:
+    """The files of a run, open for appending; closed, and synced to disk, at the end however that comes."""
+    writer = ArtifactWriter(paths)
+    try:
+        yield writer
+    finally:
+        await asyncio.shield(writer.close())

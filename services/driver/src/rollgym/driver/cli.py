@@ -1,0 +1,230 @@
+"""The `gym` command: reads words, calls what they ask for, turns the end into text and an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rollgym.common.errors import ArtifactError, ConfigurationError, HeadError
+from rollgym.common.logs import configure_logging
+from rollgym.common.redaction import redact_text
+from rollgym.common.settings import did_you_mean
+from rollgym.driver.config import DEFAULT_HEAD_URL
+from rollgym.driver.config_loading import load_config
+from rollgym.driver.console import Console, console_output
+from rollgym.driver.entry_points import run_no_serve, run_serving
+from rollgym.driver.reference import settings_reference
+from rollgym.driver.run_report import RunReport, exit_code
+from rollgym.driver.serving import ServeError
+from rollgym.driver.status import show_environments, show_status
+from rollgym.driver.summary import summary_json, summary_text
+
+USAGE_EXIT = 2
+
+_EVAL_RUN_EPILOG = """\
+exit codes:
+  0  every owed rollout succeeded (masked ones are said aloud)
+  3  finished, but rollouts failed or are missing (1 with ++require_complete=true)
+  1  the collection itself failed, for example a full disk
+  2  usage or configuration; nothing was started
+  130, 143  interrupted by SIGINT, SIGTERM; the artifacts are valid, --resume goes on
+
+examples:
+  gym eval run --input examples/gridsim/tasks.jsonl --output results/gridsim.jsonl
+  gym eval run --input tasks.jsonl --output out.jsonl --no-serve --head http://127.0.0.1:11000 \\
+      --policy openai-chat --model my-model --model-url http://127.0.0.1:8000/v1 --concurrency 256
+  gym eval run --config run.yaml ++num_repeats=4 ++driver_gc_freeze=false --resume
+
+settings (key=value, ++key=value; also keys of the --config file):
+"""
+
+
+class _Parser(ArgumentParser):
+    """Errors in one line, with a suggestion, exit 2."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}\n{self.prog}: see {self.prog} --help", file=sys.stderr)
+        raise SystemExit(USAGE_EXIT)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser, run_parser = _parsers()
+    arguments, extra = parser.parse_known_args(words)
+    if extra:
+        _refuse_unknown(parser, run_parser, arguments, extra)
+    configure_logging("driver", "debug" if getattr(arguments, "debug", False) else "warning", plain=True)
+    try:
+        code: int = arguments.run(arguments)
+    except (ConfigurationError, HeadError) as error:
+        for line in error.message.splitlines():
+            print(f"gym: {redact_text(line)}", file=sys.stderr)
+        return USAGE_EXIT
+    except (ServeError, ArtifactError) as error:
+        print(f"gym: {redact_text(error.message)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return code
+
+
+def run_main() -> NoReturn:
+    """The console script: leaves without waiting for a reader that never reads."""
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    raise SystemExit(code)
+
+
+def _parsers() -> tuple[_Parser, _Parser]:
+    parser = _Parser(prog="gym", description="Collect agent rollouts against RL environments, at high concurrency.")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    evals = commands.add_parser("eval", help="run evaluations")
+    eval_commands = evals.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    run = eval_commands.add_parser(
+        "run",
+        help="collect rollouts for a task file",
+        description="Collect rollouts for every task of a file, and write results that can be trusted and resumed.",
+        epilog=_EVAL_RUN_EPILOG + settings_reference(),
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    _eval_run_flags(run)
+    status = commands.add_parser("status", help="servers and runs that a head knows")
+    _head_flags(status)
+    status.set_defaults(
+        run=lambda arguments: asyncio.run(show_status(arguments.head, arguments.token, as_json=arguments.json))
+    )
+    env = commands.add_parser("env", help="environments")
+    env_commands = env.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    listing = env_commands.add_parser("list", help="environments that a head's servers play, with their tools")
+    _head_flags(listing)
+    listing.set_defaults(
+        run=lambda arguments: asyncio.run(show_environments(arguments.head, arguments.token, as_json=arguments.json))
+    )
+    versions = commands.add_parser("version", help="versions of gym and of Python")
+    versions.add_argument("--json", action="store_true", help="as JSON")
+    versions.set_defaults(run=_version)
+    return parser, run
+
+
+def _eval_run_flags(run: ArgumentParser) -> None:
+    run.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
+    run.add_argument("--input", dest="input_jsonl_fpath", default=SUPPRESS, metavar="FILE", help="task file")
+    run.add_argument("--output", dest="output_jsonl_fpath", default=SUPPRESS, metavar="FILE", help="results file")
+    run.add_argument("--limit", type=int, default=SUPPRESS, metavar="N", help="only the first N tasks")
+    run.add_argument("--num-repeats", type=int, default=SUPPRESS, metavar="N", help="rollouts of each task")
+    run.add_argument(
+        "--concurrency",
+        dest="num_samples_in_parallel",
+        type=int,
+        default=SUPPRESS,
+        metavar="N",
+        help="rollouts in flight",
+    )
+    run.add_argument(
+        "--resume", dest="resume_from_cache", action="store_true", default=SUPPRESS, help="go on with the run"
+    )
+    run.add_argument("--overwrite", action="store_true", default=SUPPRESS, help="replace an earlier run's artifacts")
+    run.add_argument("--no-serve", action="store_true", help="start no server: use those registered with --head")
+    run.add_argument(
+        "--head", dest="head_url", default=SUPPRESS, metavar="URL", help=f"head of --no-serve ({DEFAULT_HEAD_URL})"
+    )
+    run.add_argument(
+        "--policy",
+        dest="policy.kind",
+        default=SUPPRESS,
+        metavar="KIND",
+        help="scripted, openai-responses, openai-chat, or package.module:Class",
+    )
+    run.add_argument("--model", dest="policy.model", default=SUPPRESS, metavar="NAME", help="model name")
+    run.add_argument(
+        "--model-url", dest="policy.base_url", default=SUPPRESS, metavar="URL", help="OpenAI-compatible endpoint, …/v1"
+    )
+    run.add_argument(
+        "--drain-on-sigterm", action="store_true", default=SUPPRESS, help="on SIGTERM finish what is in flight"
+    )
+    run.add_argument(
+        "--debug-slow-callbacks", action="store_true", help="log every section that holds the loop for 50 ms"
+    )
+    run.add_argument("--debug", action="store_true", help="log everything")
+    run.add_argument("--json", action="store_true", help="print the summary as JSON")
+    run.add_argument("overrides", nargs="*", metavar="key=value", help="any setting, in Hydra's form")
+    run.set_defaults(run=_eval_run)
+
+
+def _head_flags(parser: ArgumentParser) -> None:
+    parser.add_argument("--head", default=DEFAULT_HEAD_URL, metavar="URL", help="the head (%(default)s)")
+    parser.add_argument(
+        "--token", default=os.environ.get("ROLLGYM_TOKEN"), metavar="TOKEN", help="its bearer token, or ROLLGYM_TOKEN"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _refuse_unknown(parser: _Parser, run_parser: _Parser, arguments: Namespace, extra: list[str]) -> None:
+    """Take Hydra's ``~key`` and ``+key=value``, wherever they stand; refuse the rest with a suggestion."""
+    chosen = run_parser if arguments.run is _eval_run else parser
+    flags = [option for action in chosen._actions for option in action.option_strings]
+    for word in extra:
+        if arguments.run is not _eval_run or word.startswith("-"):
+            name = word.split("=", 1)[0]
+            chosen.error(f"unknown argument {word!r}{did_you_mean(name, flags)}")
+        arguments.overrides.append(word)
+
+
+def _eval_run(arguments: Namespace) -> int:
+    with console_output() as console:
+        flags = _flag_settings(arguments)
+        config = load_config(arguments.config, arguments.overrides, flags)
+        entry = run_no_serve if arguments.no_serve else run_serving
+        try:
+            report = asyncio.run(entry(config, console, debug_slow=arguments.debug_slow_callbacks))
+        except asyncio.CancelledError as cancelled:
+            return 128 + signal.Signals[str(cancelled.args[0])] if cancelled.args else 1
+        return _show_end(report, console, as_json=arguments.json, require_complete=config.require_complete)
+
+
+def _show_end(report: RunReport, console: Console, *, as_json: bool, require_complete: bool) -> int:
+    if report.state == "interrupted" and report.note is not None:
+        code = 128 + signal.Signals[report.note]
+    else:
+        code = exit_code(report, require_complete=require_complete)
+    summary: Any = {**summary_json(report), "exit_code": code}
+    console.result(json.dumps(summary, indent=2) if as_json else summary_text(report))
+    return code
+
+
+def _flag_settings(arguments: Namespace) -> dict[str, Any]:
+    """Flags as settings, and what a shared environment gives: the model's key, the servers' token."""
+    own = {"config", "no_serve", "debug", "debug_slow_callbacks", "json", "overrides", "run"}
+    settings = {name: value for name, value in vars(arguments).items() if name not in own}
+    given = " ".join(arguments.overrides)
+    if "policy.api_key" not in given and (key := os.environ.get("OPENAI_API_KEY")):
+        settings["policy.api_key"] = key
+    if "token=" not in given and (token := os.environ.get("ROLLGYM_TOKEN")):
+        settings["token"] = token
+    return settings
+
+
+def _version(arguments: Namespace) -> int:
+    names = ("rollgym-driver", "rollgym-common")
+    versions = {name: version(name) for name in names} | {"python": sys.version.split()[0]}
+    print(
+        json.dumps(versions) if arguments.json else "\n".join(f"{name} {number}" for name, number in versions.items())
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    run_main()

@@ -1,0 +1,92 @@
+"""Collection: rows in, artifacts out, under one limit of rollouts in flight.
+
+Workers pull attempts from a queue; there are never more tasks than rollouts in flight. A pure function of its
+arguments: no module-level state, no signal handler, no process-wide setting is touched here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rollgym.common.errors import ArtifactError
+from rollgym.driver.attempts import AttemptRunner
+from rollgym.driver.dispatch import Dispatch, DispatchBudget, DispatchQueue
+from rollgym.driver.materialized import MaterializedRows
+from rollgym.driver.outcomes import Attempt, Failed
+from rollgym.driver.recorder import Recorder
+
+RAMP_BATCH = 8
+RAMP_PAUSE_S = 0.005
+"""Workers start 8 every 5 ms: opening a thousand connections in one tick would stall the loop for 150 ms."""
+
+
+@dataclass
+class Collection:
+    """One run of the owed rows. `run` returns when nothing is left to start and nothing is in flight."""
+
+    rows: MaterializedRows
+    runner: AttemptRunner
+    recorder: Recorder
+    queue: DispatchQueue
+    budget: DispatchBudget
+    workers: int
+    max_attempts: int
+    granted_anew: Mapping[int, int] = field(default_factory=dict)
+    """Attempts that earlier starts used up and that do not count against the limit, by position."""
+    _stopping: bool = False
+
+    async def run(self) -> None:
+        """Collect. Raises ArtifactError where a file cannot be written; cancellation stops every rollout first."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self.workers):
+                    if number and number % RAMP_BATCH == 0:
+                        await asyncio.sleep(RAMP_PAUSE_S)
+                    group.create_task(self._work(), name=f"rollouts-{number}")
+        except* ArtifactError as errors:
+            raise errors.exceptions[0] from None
+        if self._stopping:
+            self._drain_rest()
+
+    def stop_starting(self) -> None:
+        """Start nothing more; what is in flight goes on to its end, the rest is drained."""
+        self._stopping = True
+        self.queue.close()
+
+    async def _work(self) -> None:
+        while self.budget.allows_start():
+            dispatch = await self.queue.take()
+            if dispatch is None:
+                return
+            if not self.budget.allows_start():
+                self.recorder.drained(dispatch.attempt)
+                break
+            await self._attempt(dispatch)
+        self.stop_starting()
+
+    async def _attempt(self, dispatch: Dispatch) -> None:
+        attempt = dispatch.attempt
+        begun = time.monotonic()
+        row = self.rows.read(attempt.position)
+        self.recorder.dispatched(attempt)
+        try:
+            with self.recorder.metrics.rollout_in_flight():
+                outcome = await self.runner.run(attempt, row, max(0.0, begun - dispatch.due_at))
+        except asyncio.CancelledError:
+            self.recorder.cancelled(attempt, time.monotonic() - begun)
+            raise
+        del row
+        last = isinstance(outcome, Failed) and (outcome.terminal or self._used_up(attempt))
+        await self.recorder.record(attempt, outcome, last=last)
+        if isinstance(outcome, Failed) and not last:
+            self.queue.retry(attempt)
+
+    def _used_up(self, attempt: Attempt) -> bool:
+        return attempt.number + 1 >= self.max_attempts + self.granted_anew.get(attempt.position, 0)
+
+    def _drain_rest(self) -> None:
+        for attempt in self.queue.undispatched():
+            self.recorder.drained(attempt)

@@ -1,0 +1,70 @@
+"""The ledger of a run: every owed rollout in exactly one state, one byte each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import IntEnum
+
+from rollgym.driver.artifacts.manifest import RolloutCounts
+
+
+class RolloutState(IntEnum):
+    """Where a rollout stands. `OWED`: not reached, or waiting for another attempt."""
+
+    OWED = 0
+    IN_FLIGHT = 1
+    SUCCEEDED = 2
+    MASKED = 3
+    FAILED = 4
+    DRAINED = 5
+    CANCELLED = 6
+
+
+DONE = frozenset({RolloutState.SUCCEEDED, RolloutState.MASKED, RolloutState.FAILED})
+
+
+class Ledger:
+    """States by position. A rollout that has its row, or has failed for good, never changes state again."""
+
+    def __init__(self, owed: int) -> None:
+        self._states = bytearray(owed)
+        self._counts: Counter[RolloutState] = Counter({RolloutState.OWED: owed})
+        self.failures: Counter[str] = Counter()
+        """Finally failed rollouts by failure class."""
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def state(self, position: int) -> RolloutState:
+        return RolloutState(self._states[position])
+
+    def move(self, position: int, state: RolloutState) -> None:
+        before = self.state(position)
+        if before in DONE:
+            raise ValueError(f"rollout at {position} is {before.name} already, it cannot become {state.name}")
+        self._states[position] = state
+        self._counts[before] -= 1
+        self._counts[state] += 1
+
+    def fail(self, position: int, failure_class: str) -> None:
+        self.move(position, RolloutState.FAILED)
+        self.failures[failure_class] += 1
+
+    def count(self, state: RolloutState) -> int:
+        return self._counts[state]
+
+    @property
+    def done(self) -> int:
+        """Rollouts that this run owes no more: with a row, or failed for good."""
+        return sum(self._counts[state] for state in DONE)
+
+    def counts(self) -> RolloutCounts:
+        """Counts by state; what is in flight is still owed."""
+        return RolloutCounts(
+            succeeded=self._counts[RolloutState.SUCCEEDED],
+            masked=self._counts[RolloutState.MASKED],
+            failed=self._counts[RolloutState.FAILED],
+            drained=self._counts[RolloutState.DRAINED],
+            cancelled=self._counts[RolloutState.CANCELLED],
+            missing=self._counts[RolloutState.OWED] + self._counts[RolloutState.IN_FLIGHT],
+        )

@@ -1,0 +1,172 @@
+"""From a configuration to what is owed: a new run's rows, or an old run's rows less what is done.
+
+Everything that can be wrong with files and settings is found here, before anything starts.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rollgym.common.errors import ConfigurationError
+from rollgym.common.settings import did_you_mean
+from rollgym.driver.artifacts.manifest import Manifest, digest_of
+from rollgym.driver.artifacts.paths import ArtifactPaths
+from rollgym.driver.artifacts.recovery import FailureHistory, recover
+from rollgym.driver.config import RolloutCollectionConfig
+from rollgym.driver.fleet import Fleet
+from rollgym.driver.ledger import Ledger, RolloutState
+from rollgym.driver.materialized import (
+    BUILT_IN_AGENT,
+    Key,
+    MaterializedRows,
+    dispatch_order,
+    load_materialized,
+    materialize,
+)
+from rollgym.driver.payloads import RolloutFacts
+from rollgym.driver.statistics import RunStatistics
+from rollgym.driver.tasks import TaskSurvey, survey_tasks
+
+
+@dataclass
+class RunPlan:
+    """A run about to start or to go on. `remarks` are sentences for the person at the terminal."""
+
+    paths: ArtifactPaths
+    manifest: Manifest
+    rows: MaterializedRows
+    ledger: Ledger
+    statistics: RunStatistics
+    prior_attempts: dict[int, int] = field(default_factory=dict)
+    granted_anew: dict[int, int] = field(default_factory=dict)
+    longest_first: list[int] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    resumed: bool = False
+
+    def fresh(self, *, interleave: bool) -> Iterator[int]:
+        """Positions that are owed, in the order in which they are to start."""
+        yield from self.longest_first
+        first = set(self.longest_first)
+        for position in dispatch_order(self.rows, interleave=interleave):
+            if position not in first and self.ledger.state(position) is RolloutState.OWED:
+                yield position
+
+
+def check_names(survey: TaskSurvey, config: RolloutCollectionConfig, fleet: Fleet) -> list[str]:
+    """Compare the names that task lines use with the servers there are.
+
+    Raises ConfigurationError for an environment that no server plays. Returns remarks about agents that are not
+    registered: their rows are run by the built-in agent.
+    """
+    remarks = []
+    built_in = []
+    for name, line in survey.agents.items():
+        agent = name or config.agent_name
+        if agent is not None and fleet.agent(agent) is not None:
+            continue
+        built_in.append(agent)
+        if agent not in (None, BUILT_IN_AGENT):
+            remarks.append(f"agent {agent!r} (line {line}) is not registered: the built-in agent runs its rows")
+    known = fleet.envs()
+    if not built_in or known is None:
+        return remarks
+    for name, line in survey.envs.items():
+        env = name or config.env
+        if env is not None and env not in known:
+            where = f"{survey.path}: line {line}: " if name else "env: "
+            hint = did_you_mean(env, sorted(known))
+            raise ConfigurationError(
+                f"{where}unknown environment {env!r}{hint}; known: {', '.join(sorted(known)) or 'none'}"
+            )
+    return remarks
+
+
+def plan_run(config: RolloutCollectionConfig, survey: TaskSurvey) -> RunPlan:
+    """A new run, or with `resume_from_cache` the one whose artifacts are there. Blocks; run it off the loop.
+
+    The output's lock is held by the caller. Raises ConfigurationError, ArtifactError.
+    """
+    paths = ArtifactPaths(config.output_jsonl_fpath)
+    if paths.manifest.exists() and config.resume_from_cache:
+        return _old_run(config, survey, paths)
+    _make_room(config, paths)
+    return _new_run(config, survey, paths)
+
+
+def _make_room(config: RolloutCollectionConfig, paths: ArtifactPaths) -> None:
+    there = [path for path in paths.all_files() if path.exists() and path.stat().st_size > 0]
+    if not there:
+        return
+    rows_or_manifest = [path for path in there if path in (paths.results, paths.failures, paths.manifest)]
+    if rows_or_manifest and not config.overwrite:
+        named = ", ".join(path.name for path in rows_or_manifest)
+        missing = " (but it has no manifest, so it cannot be resumed)" if not paths.manifest.exists() else ""
+        raise ConfigurationError(
+            f"output_jsonl_fpath: an earlier run's artifacts are there: {named} in {paths.results.parent}{missing}. "
+            "--resume goes on with it, --overwrite replaces it, another --output leaves it alone"
+        )
+    for path in there:
+        path.unlink()
+
+
+def _new_run(config: RolloutCollectionConfig, survey: TaskSurvey, paths: ArtifactPaths) -> RunPlan:
+    rows = materialize(config, paths.materialized_inputs)
+    settings = config.result_settings()
+    manifest = Manifest(
+        run_id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}",
+        started_at=time.time(),
+        input_file=str(survey.path),
+        input_digest=survey.digest,
+        settings=settings,
+        settings_digest=digest_of(settings),
+        owed=len(rows),
+        materialized_bytes=rows.size_bytes,
+    )
+    ledger = Ledger(len(rows))
+    manifest.counts = ledger.counts()
+    manifest.write(paths.manifest)
+    return RunPlan(paths, manifest, rows, ledger, RunStatistics())
+
+
+def _old_run(config: RolloutCollectionConfig, survey: TaskSurvey, paths: ArtifactPaths) -> RunPlan:
+    manifest = Manifest.read(paths.manifest)
+    manifest.refuse_other_run(config, survey.digest)
+    rows = load_materialized(paths.materialized_inputs, size_bytes=manifest.materialized_bytes, owed=manifest.owed)
+    plan = RunPlan(paths, manifest, rows, Ledger(len(rows)), RunStatistics(), resumed=True)
+
+    def on_row(position: int, key: Key, facts: RolloutFacts) -> None:
+        plan.ledger.move(position, RolloutState.MASKED if facts.masked else RolloutState.SUCCEEDED)
+        plan.statistics.add_row(key, facts)
+
+    found = recover(paths, rows, on_row, repair=config.repair)
+    plan.remarks += found.remarks
+    for position, history in found.failures.items():
+        _settle(plan, config, position, history)
+    if config.dispatch_longest_first:
+        owed = [at for at in found.failures if plan.ledger.state(at) is RolloutState.OWED]
+        plan.longest_first = sorted(owed, key=lambda at: found.failures[at].longest_s, reverse=True)
+    manifest.state, manifest.ended_at, manifest.exit_code, manifest.note = "running", None, None, None
+    manifest.resumed_at.append(time.time())
+    manifest.counts = plan.ledger.counts()
+    manifest.write(paths.manifest)
+    return plan
+
+
+def _settle(plan: RunPlan, config: RolloutCollectionConfig, position: int, history: FailureHistory) -> None:
+    """A rollout with failed attempts and no row: failed for good, or owed with fewer attempts left."""
+    if plan.ledger.state(position) is not RolloutState.OWED:
+        return
+    plan.prior_attempts[position] = history.attempts
+    if config.retry_failed:
+        plan.granted_anew[position] = history.attempts
+    elif history.terminal or history.attempts >= config.max_rollout_attempts:
+        plan.ledger.fail(position, history.last_class)
+
+
+def survey_of(config: RolloutCollectionConfig) -> TaskSurvey:
+    """Check output and task file. Raises ConfigurationError; touches nothing but the lock's name."""
+    ArtifactPaths(config.output_jsonl_fpath).check_writable()
+    return survey_tasks(config.input_jsonl_fpath, config.limit)

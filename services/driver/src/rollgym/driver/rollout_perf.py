@@ -1,0 +1,266 @@
+"""Performance of single rollouts (`ng_perf`) and of dispatch (`DispatchLatencyTracker`).
+
+Source of the rules: NeMo Gym 0.7's observability contract. Owned here: what is read of a trajectory, how model calls
+are attributed to invocations, which sums follow. Not owned: where the payload's bytes go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rollgym.common.logs import get_logger
+from rollgym.driver.durations import Durations
+
+NG_PERF_KEY = "ng_perf"
+NG_TRAJECTORY_KEY = "ng_trajectory"
+
+MIN_DURATIONS_FOR_MARGIN = 5
+
+logger = get_logger(__name__)
+
+
+class _ModelRef(msgspec.Struct, gc=False, frozen=True):
+    type: str
+    name: str
+
+
+class _CallRef(msgspec.Struct, gc=False):
+    model_call_id: str | None = None
+    model_ref: _ModelRef | None = None
+    response_id: str | None = None
+
+
+class _Invocation(msgspec.Struct):
+    invocation_id: str
+    parent_invocation_id: str | None = None
+    model_calls: list[_CallRef] = []
+
+
+class _Turn(msgspec.Struct, gc=False):
+    invocation_id: str
+
+
+class _ToolCall(msgspec.Struct, gc=False):
+    invocation_id: str | None = None
+
+
+class _ResponseMetadata(msgspec.Struct, gc=False):
+    response_id: str | None = None
+    model_ref: _ModelRef | None = None
+
+
+class _TokenStats(msgspec.Struct, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+class _ModelCall(msgspec.Struct):
+    model_call_id: str | None = None
+    response_metadata: _ResponseMetadata = msgspec.field(default_factory=_ResponseMetadata)
+    token_stats: _TokenStats = msgspec.field(default_factory=_TokenStats)
+
+
+class TrajectoryEvidence(msgspec.Struct):
+    """What `ng_perf` needs of an `ng_trajectory`; requests, responses and conversations are passed over."""
+
+    invocations: list[_Invocation] = []
+    turns: list[_Turn] = []
+    model_calls: list[_ModelCall] = []
+    tool_calls: list[_ToolCall] = []
+
+
+_evidence_decoder = msgspec.json.Decoder(TrajectoryEvidence)
+
+
+def _build_ng_perf(result: Mapping[str, Any], rollout_latency_ms: float | None = None) -> dict[str, Any] | None:
+    """The `ng_perf` of a result whose ``ng_trajectory`` is a dictionary; None unless an invocation was observed."""
+    trajectory = result.get(NG_TRAJECTORY_KEY)
+    if not isinstance(trajectory, Mapping):
+        return None
+    try:
+        evidence = msgspec.convert(trajectory, TrajectoryEvidence)
+    except msgspec.ValidationError:
+        return None
+    return perf_of(evidence, rollout_latency_ms)
+
+
+def _attach_ng_perf(
+    result: dict[str, Any], observability_enabled: bool, rollout_latency_ms: float | None = None
+) -> None:
+    """Put ``ng_perf`` into `result`, where observability is on and there is anything to say."""
+    if not observability_enabled:
+        return
+    ng_perf = _build_ng_perf(result, rollout_latency_ms)
+    if ng_perf is not None:
+        result[NG_PERF_KEY] = ng_perf
+
+
+def perf_from_trajectory(trajectory: bytes, rollout_latency_ms: float | None) -> dict[str, Any] | None:
+    """`ng_perf` from the trajectory's JSON, without building its payloads; None where it is none or says nothing."""
+    try:
+        evidence = _evidence_decoder.decode(trajectory)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return perf_of(evidence, rollout_latency_ms)
+
+
+def perf_of(evidence: TrajectoryEvidence, rollout_latency_ms: float | None) -> dict[str, Any] | None:
+    """Turns, tool calls, coverage, token sums (each absent unless a call reported it) and latency in milliseconds.
+
+    None where no invocation was observed, or the evidence is wrong (duplicate ids, cyclic parents, negative tokens).
+    """
+    if not evidence.invocations or not _sound(evidence):
+        return None
+    owned, owned_by_invocation = _owned_calls(evidence)
+    turns = Counter(turn.invocation_id for turn in evidence.turns)
+    tools = Counter(tool.invocation_id for tool in evidence.tool_calls)
+    names = [invocation.invocation_id for invocation in evidence.invocations]
+    num_turns = sum(turns[name] or owned_by_invocation[name] or 1 for name in names)
+    perf: dict[str, Any] = {
+        "num_turns": num_turns,
+        "num_tool_calls": sum(tools[name] for name in names),
+        "token_observability_coverage": min(1.0, len(owned) / num_turns),
+    }
+    stats = [call.token_stats for call in owned]
+    for name, reported in (
+        ("prompt_tokens", [each.prompt_tokens for each in stats]),
+        ("cached_prompt_tokens", [each.cached_tokens for each in stats]),
+        ("completion_tokens", [each.completion_tokens for each in stats]),
+        ("reasoning_tokens", [each.reasoning_tokens for each in stats]),
+    ):
+        known = [tokens for tokens in reported if tokens is not None]
+        if known:
+            perf[name] = sum(known)
+    if rollout_latency_ms is not None:
+        perf["total_latency_ms"] = rollout_latency_ms
+    return perf
+
+
+def _sound(evidence: TrajectoryEvidence) -> bool:
+    parents = {each.invocation_id: each.parent_invocation_id for each in evidence.invocations}
+    if len(parents) != len(evidence.invocations) or any(map(_has_negative, evidence.model_calls)):
+        return False
+    for name in parents:
+        seen = set()
+        at: str | None = name
+        while at is not None and at in parents:
+            if at in seen:
+                return False
+            seen.add(at)
+            at = parents[at]
+    return True
+
+
+def _has_negative(call: _ModelCall) -> bool:
+    stats = call.token_stats
+    counts = (stats.prompt_tokens, stats.completion_tokens, stats.reasoning_tokens, stats.cached_tokens)
+    return any(count is not None and count < 0 for count in counts)
+
+
+def _owned_calls(evidence: TrajectoryEvidence) -> tuple[list[_ModelCall], Counter[str]]:
+    """Calls that an invocation references, each once, and how many each invocation claimed first.
+
+    A reference counts only if it matches exactly one call; a call is counted once however many references match it.
+    """
+    by_id: dict[str, list[int]] = {}
+    by_response: dict[tuple[_ModelRef, str], list[int]] = {}
+    for position, call in enumerate(evidence.model_calls):
+        metadata = call.response_metadata
+        if call.model_call_id:
+            by_id.setdefault(call.model_call_id, []).append(position)
+        if metadata.model_ref is not None and metadata.response_id:
+            by_response.setdefault((metadata.model_ref, metadata.response_id), []).append(position)
+
+    def matching(ref: _CallRef) -> list[int]:
+        if ref.model_call_id:
+            return [at for at in by_id.get(ref.model_call_id, []) if _agrees(ref, evidence.model_calls[at])]
+        if ref.model_ref is not None and ref.response_id:
+            return by_response.get((ref.model_ref, ref.response_id), [])
+        return []
+
+    claimed: dict[int, str] = {}
+    for invocation in evidence.invocations:
+        for ref in invocation.model_calls:
+            candidates = matching(ref)
+            if len(candidates) == 1:
+                claimed.setdefault(candidates[0], invocation.invocation_id)
+    return [evidence.model_calls[at] for at in claimed], Counter(claimed.values())
+
+
+def _agrees(ref: _CallRef, call: _ModelCall) -> bool:
+    metadata = call.response_metadata
+    same_model = ref.model_ref is None or ref.model_ref == metadata.model_ref
+    return same_model and (ref.response_id is None or ref.response_id == metadata.response_id)
+
+
+class DispatchLatencyTracker:
+    """Durations of this run's rollouts: what the drain margin is drawn from, and what stands beside rollouts/hour.
+
+    Rollouts per hour alone misleads: more concurrency raises it while each rollout gets slower.
+    """
+
+    def __init__(self) -> None:
+        self.durations = Durations()
+        self._successes = 0
+        self._drained = 0
+
+    def record(self, seconds: float) -> None:
+        """A rollout succeeded after `seconds`; values of 0 and below are no measurement and are ignored."""
+        if seconds > 0:
+            self._successes += 1
+            self.durations.add(seconds)
+
+    def record_failure(self, seconds: float) -> None:
+        """A rollout failed after `seconds`: counted only where it ran at least as long as the median so far.
+
+        A fast failure says nothing about how long the work takes; one before any success says nothing at all.
+        """
+        median = self.quantile(0.5)
+        if self._successes and median is not None and seconds >= median:
+            self.durations.add(seconds)
+
+    def record_drained(self) -> None:
+        """A rollout was not started, for lack of time."""
+        self._drained += 1
+
+    @property
+    def drained(self) -> int:
+        return self._drained
+
+    @property
+    def count(self) -> int:
+        return self.durations.count
+
+    @property
+    def total_s(self) -> float:
+        return self.durations.total_s
+
+    def quantile(self, q: float) -> float | None:
+        """The q-quantile in seconds by linear interpolation, None while empty."""
+        return self.durations.quantile(q)
+
+    def drain_margin(self, configured: float | None) -> float | None:
+        """Seconds a rollout needs to be worth starting: `configured`, else this run's p75 from 5 durations on."""
+        if configured is not None:
+            return configured
+        return None if self.count < MIN_DURATIONS_FOR_MARGIN else self.quantile(0.75)
+
+    def summary(self) -> str:
+        """Median, p90, p99 and max latency, the task-hours delivered, and how many were drained."""
+        lines = ["No rollout has finished: there is no latency to report."]
+        if self.count:
+            named = (("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
+            shown = ", ".join(f"{name} {(self.quantile(q) or 0.0) / 60:.1f} min" for name, q in named)
+            lines = [
+                f"Latency of {self.count} finished rollout(s): {shown}",
+                f"Work delivered: {self.total_s / 3600:.1f} task-hours",
+            ]
+        if self._drained:
+            lines.append(f"Drained (no time left to start them): {self._drained}. They will be dispatched on resume.")
+        return "\n".join(lines)

@@ -1,0 +1,301 @@
+"""One run from configuration to report: plan, collect, summarize, with everything it opens closed again.
+
+Touches nothing that belongs to the process: no signal handler, no garbage-collector setting, no logging.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from rollgym.common.errors import ArtifactError
+from rollgym.common.gc_tuning import GcState
+from rollgym.common.loop_lag import watching_loop_lag
+from rollgym.common.metrics import ProcessMetrics
+from rollgym.driver.agent import AgentSettings
+from rollgym.driver.artifacts.journal import journal_line
+from rollgym.driver.artifacts.lock import output_lock
+from rollgym.driver.artifacts.paths import ArtifactPaths
+from rollgym.driver.artifacts.writer import writing_artifacts
+from rollgym.driver.attempts import AttemptRunner
+from rollgym.driver.background import repeatedly
+from rollgym.driver.collection import Collection
+from rollgym.driver.config import RolloutCollectionConfig
+from rollgym.driver.console import Console
+from rollgym.driver.dispatch import DispatchBudget, DispatchQueue
+from rollgym.driver.fleet import Fleet, HeadClient
+from rollgym.driver.http_client import open_client_session
+from rollgym.driver.ledger import RolloutState
+from rollgym.driver.loop_phases import LoopPhases
+from rollgym.driver.metrics import DriverMetrics
+from rollgym.driver.plan import RunPlan, check_names, plan_run, survey_of
+from rollgym.driver.policies import create_policy
+from rollgym.driver.progress import Progress
+from rollgym.driver.recorder import Recorder
+from rollgym.driver.resources_client import ResourcesClient
+from rollgym.driver.run_report import LoopHealth, RunReport
+from rollgym.driver.summary import summary_json
+from rollgym.driver.telemetry import RunReporter, serving_metrics
+
+MANIFEST_EVERY_S = 5.0
+
+
+class Interruption:
+    """How a run is told to end before its time. `reason` is what ended it, None while nothing did."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._collection: Collection | None = None
+
+    def watch(self, collection: Collection, task: asyncio.Task[None]) -> None:
+        self._collection, self._task = collection, task
+        if self.reason is not None:
+            task.cancel()
+
+    def cancel(self, reason: str) -> bool:
+        """Stop every rollout in flight; a resume owes them again. False where collection has not begun."""
+        self.reason = reason
+        if self._task is None:
+            return False
+        self._task.cancel()
+        return True
+
+    def drain(self, reason: str) -> None:
+        """Start nothing more, let what is in flight finish."""
+        self.reason = reason
+        if self._collection is not None:
+            self._collection.stop_starting()
+
+
+@dataclass
+class Run:
+    """A run with all that it uses. `collect` is called once."""
+
+    config: RolloutCollectionConfig
+    head: HeadClient
+    console: Console
+    interruption: Interruption
+    debug_slow: bool = False
+    before_collection: Callable[[], object] = lambda: None
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    health: LoopHealth = field(default_factory=LoopHealth)
+    _began_at: float = 0.0
+    _done_before: int = 0
+
+    async def collect(self) -> RunReport:
+        """Plan, collect, report. Raises ConfigurationError and HeadError before anything has started."""
+        config = self.config
+        create_policy(config.policy)
+        survey = await asyncio.to_thread(survey_of, config)
+        fleet = Fleet(self.head)
+        await fleet.refresh()
+        remarks = check_names(survey, config, fleet)
+        with output_lock(ArtifactPaths(config.output_jsonl_fpath).lock):
+            self.console.say(f"Reading {survey.tasks} task(s) from {survey.path}")
+            plan = await asyncio.to_thread(plan_run, config, survey)
+            plan.remarks[:0] = remarks
+            try:
+                return await self._run(plan, fleet)
+            finally:
+                plan.rows.close()
+
+    async def _run(self, plan: RunPlan, fleet: Fleet) -> RunReport:
+        self._say_plan(plan)
+        self._done_before = plan.ledger.done
+        metrics = DriverMetrics(self.registry)
+        process = ProcessMetrics(self.registry)
+        phases = LoopPhases(metrics, log_slow=self.debug_slow)
+
+        def on_pause(generation: int, pause_s: float) -> None:
+            process.observe_pause(generation, pause_s)
+            phases.on_gc(generation, pause_s)
+
+        self.health.gc.on_pause = on_pause
+
+        def on_lag(lag_s: float) -> None:
+            process.observe_lag(lag_s)
+            self.health.lag.add(lag_s)
+
+        retained: dict[int, bytes] = {}
+        async with contextlib.AsyncExitStack() as stack:
+            writer = await stack.enter_async_context(writing_artifacts(plan.paths))
+            recorder = Recorder(
+                plan.rows,
+                plan.ledger,
+                plan.statistics,
+                metrics,
+                writer,
+                on_row=retained.__setitem__ if self.config.retain_results_in_memory else None,
+            )
+            url = await stack.enter_async_context(serving_metrics(self.config, self.registry, self.head.url))
+            if url is not None:
+                self.console.say(f"Metrics of this driver: {url}/metrics")
+            runner = await self._runner(stack, fleet, metrics, phases)
+            collection = self._collection(plan, runner, recorder)
+            reporter = RunReporter(self.head, plan.manifest.run_id, lambda: self._snapshot(plan), self.registry)
+            writer.note(journal_line("resumed" if plan.resumed else "started", note=plan.manifest.run_id))
+            self.before_collection()
+            self.health.gc_state = GcState.now()
+            self._began_at = time.monotonic()
+            note = await self._collect(plan, collection, reporter, on_lag)
+            self.health.longest_stall_s, self.health.longest_stall_phase = phases.longest_s, phases.longest_phase
+            report = self._report(plan, note, retained)
+            with contextlib.suppress(ArtifactError):
+                writer.note(journal_line("ended", note=report.state))
+            await self._finish(plan, report, reporter)
+        return report
+
+    async def _runner(
+        self, stack: contextlib.AsyncExitStack, fleet: Fleet, metrics: DriverMetrics, phases: LoopPhases
+    ) -> AttemptRunner:
+        config = self.config
+        await stack.enter_async_context(fleet.refreshing())
+        return AttemptRunner(
+            config=config,
+            fleet=fleet,
+            policy=await stack.enter_async_context(create_policy(config.policy)),
+            resources=await stack.enter_async_context(ResourcesClient(token=config.token)),
+            http=await stack.enter_async_context(open_client_session()),
+            metrics=metrics,
+            phases=phases,
+            agent_settings=AgentSettings(
+                max_steps=config.max_steps,
+                capture_payloads=config.capture_payloads,
+                observability_enabled=config.observability_enabled,
+            ),
+        )
+
+    def _collection(self, plan: RunPlan, runner: AttemptRunner, recorder: Recorder) -> Collection:
+        config = self.config
+        queue = DispatchQueue(
+            plan.rows,
+            plan.fresh(interleave=config.interleave_repeats),
+            prior_attempts=plan.prior_attempts,
+            backoff_s=config.retry_backoff_s,
+        )
+        return Collection(
+            rows=plan.rows,
+            runner=runner,
+            recorder=recorder,
+            queue=queue,
+            budget=DispatchBudget(config.dispatch_budget_s, config.drain_margin_s, plan.statistics.latency),
+            workers=config.workers,
+            max_attempts=config.max_rollout_attempts,
+            granted_anew=plan.granted_anew,
+        )
+
+    async def _collect(
+        self, plan: RunPlan, collection: Collection, reporter: RunReporter, on_lag: Callable[[float], None]
+    ) -> str | None:
+        """Collect to the end, however it comes; returns why it stopped early, None where it did not."""
+        progress = Progress(self.console, plan.ledger, plan.statistics, self.config.progress_interval_s)
+        metrics = collection.recorder.metrics
+        note: str | None = None
+        with self.health.gc:
+            async with (
+                watching_loop_lag(on_lag),
+                progress.shown(),
+                reporter.reporting(),
+                repeatedly(lambda: self._save(plan), MANIFEST_EVERY_S, "manifest"),
+                repeatedly(lambda: metrics.pending(len(plan.ledger) - plan.ledger.done), 1.0, "pending-gauge"),
+            ):
+                collecting = asyncio.create_task(collection.run(), name="collection")
+                self.interruption.watch(collection, collecting)
+                try:
+                    await collecting
+                except asyncio.CancelledError:
+                    if self.interruption.reason is None:
+                        collecting.cancel()
+                        await asyncio.wait({collecting})
+                        raise
+                except ArtifactError as error:
+                    note = error.message
+        metrics.pending(len(plan.ledger) - plan.ledger.done)
+        return note or self.interruption.reason
+
+    async def _save(self, plan: RunPlan) -> None:
+        plan.manifest.counts = plan.ledger.counts()
+        await asyncio.to_thread(plan.manifest.model_copy().write, plan.paths.manifest)
+
+    def _report(self, plan: RunPlan, note: str | None, retained: dict[int, bytes]) -> RunReport:
+        counts = plan.ledger.counts()
+        report = RunReport(
+            run_id=plan.manifest.run_id,
+            state="finished",
+            counts=counts,
+            statistics=plan.statistics,
+            failures=dict(plan.ledger.failures),
+            paths=plan.paths,
+            elapsed_s=time.monotonic() - self._began_at,
+            done_now=plan.ledger.done - self._done_before,
+            health=self.health,
+            remarks=plan.remarks,
+            note=note,
+            results=retained,
+        )
+        if note is not None:
+            report.state = "interrupted" if note == self.interruption.reason else "failed"
+        elif not report.complete:
+            report.state = "incomplete"
+        return report
+
+    async def _finish(self, plan: RunPlan, report: RunReport, reporter: RunReporter) -> None:
+        manifest = plan.manifest
+        manifest.counts, manifest.state, manifest.note = report.counts, report.state, report.note
+        manifest.ended_at = time.time()
+        with contextlib.suppress(ArtifactError):
+            manifest.write(plan.paths.manifest)
+        await reporter.final(summary_json(report))
+
+    def _snapshot(self, plan: RunPlan) -> dict[str, Any]:
+        """The run as the head wants to hear of it."""
+        manifest, ledger, statistics = plan.manifest, plan.ledger, plan.statistics
+        counts = ledger.counts()
+        latency = statistics.latency
+        elapsed_s = time.monotonic() - self._began_at if self._began_at else 0.0
+        rate = (ledger.done - self._done_before) / elapsed_s * 3600 if elapsed_s > 0 else None
+        quantiles = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+        return {
+            "run_id": manifest.run_id,
+            "name": self.config.output_jsonl_fpath.stem,
+            "state": manifest.state,
+            "started_at": manifest.started_at,
+            "ended_at": manifest.ended_at,
+            "sent_at": time.time(),
+            "owed": manifest.owed,
+            "scored": statistics.rewards.count,
+            "counts": {
+                "succeeded": counts.succeeded,
+                "masked": counts.masked,
+                "failed": counts.failed,
+                "drained": counts.drained,
+                "cancelled": counts.cancelled,
+                "in_flight": ledger.count(RolloutState.IN_FLIGHT),
+                "pending": ledger.count(RolloutState.OWED),
+            },
+            "reward_mean": statistics.rewards.mean,
+            "rollouts_per_hour": rate,
+            "latency_s": {name: latency.quantile(q) for name, q in quantiles.items()} if latency.count else None,
+            "failures": dict(ledger.failures),
+            "output": str(self.config.output_jsonl_fpath),
+            "host": socket.gethostname(),
+        }
+
+    def _say_plan(self, plan: RunPlan) -> None:
+        for remark in plan.remarks:
+            self.console.say(f"Note: {remark}")
+        owed, done = len(plan.ledger), plan.ledger.done
+        what = (
+            f"Resuming run {plan.manifest.run_id}: {done} of {owed} done"
+            if plan.resumed
+            else (f"Run {plan.manifest.run_id}: {owed} rollout(s) owed")
+        )
+        self.console.say(f"{what}, {self.config.workers} in flight at most, policy {self.config.policy.kind}")

@@ -1,0 +1,53 @@
+"""How a run ended and what it measured, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rollgym.common.gc_tuning import GcState, GcWatch
+from rollgym.driver.artifacts.manifest import RolloutCounts, RunState
+from rollgym.driver.artifacts.paths import ArtifactPaths
+from rollgym.driver.durations import Durations
+from rollgym.driver.statistics import RunStatistics
+
+
+@dataclass
+class LoopHealth:
+    """What the driver's own process did while it collected."""
+
+    lag: Durations = field(default_factory=Durations)
+    gc: GcWatch = field(default_factory=GcWatch)
+    gc_state: GcState = field(default_factory=GcState.now)
+    longest_stall_s: float = 0.0
+    longest_stall_phase: str = ""
+
+
+@dataclass
+class RunReport:
+    """How a run ended and what it measured. `results` only where they were to be retained, by position."""
+
+    run_id: str
+    state: RunState
+    counts: RolloutCounts
+    statistics: RunStatistics
+    failures: dict[str, int]
+    paths: ArtifactPaths
+    elapsed_s: float
+    done_now: int
+    health: LoopHealth
+    remarks: list[str]
+    note: str | None = None
+    results: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return self.counts.succeeded + self.counts.masked == self.counts.owed
+
+
+def exit_code(report: RunReport, *, require_complete: bool) -> int:
+    """0 complete, 3 finished but incomplete (1 under `require_complete`), 1 the collection itself failed."""
+    if report.state == "failed":
+        return 1
+    if report.complete:
+        return 0
+    return 1 if require_complete else 3

@@ -1,0 +1,192 @@
+"""The serving entry point: head in this process, env-bundle and resources as its children, all gone at the end.
+
+A child's standard input is a pipe from this process: when it closes, which it does however this process ends, the
+child stops by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import uvicorn
+
+from rollgym.common.binding import address, bind, url_of
+from rollgym.common.errors import ConfigurationError, RollgymError
+from rollgym.common.logs import get_logger
+from rollgym.common.service import UvicornServer
+from rollgym.driver.artifacts.paths import ArtifactPaths
+from rollgym.driver.config import RolloutCollectionConfig
+from rollgym.head.app import IN_MEMORY, HeadSettings, create_app
+
+STOP_TIMEOUT_S = 3.0
+KILL_AFTER_S = STOP_TIMEOUT_S + 4.0
+_LOG_LINES_SHOWN = 12
+
+log = get_logger(__name__)
+
+
+class ServeError(RollgymError):
+    """A server of an embedded run did not start, or died before it was ready."""
+
+    code = "serve"
+
+
+@dataclass
+class Child:
+    """One server process. Its log is a file beside the results."""
+
+    name: str
+    process: asyncio.subprocess.Process
+    log_path: Path
+    url: str = ""
+
+    def last_lines(self) -> str:
+        try:
+            lines = self.log_path.read_text(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return "\n".join(f"  {line}" for line in lines[-_LOG_LINES_SHOWN:])
+
+    async def listening(self) -> str:
+        """The URL on its first line. Raises ServeError where it ends before it says so."""
+        assert self.process.stdout is not None
+        line = (await self.process.stdout.readline()).decode(errors="replace").strip()
+        if " listening on " in line:
+            self.url = line.rsplit(" ", 1)[-1]
+            return self.url
+        code = await self.process.wait()
+        raise ServeError(f"{self.name} ended with code {code} before it was ready; its log:\n{self.last_lines()}")
+
+    async def died(self) -> None:
+        """Returns when the process has ended."""
+        await self.process.wait()
+
+    async def stop(self) -> None:
+        """Close its input, which asks it to stop; kill it where that is not enough."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        with contextlib.suppress(ProcessLookupError):
+            self.process.terminate()
+        try:
+            async with asyncio.timeout(KILL_AFTER_S):
+                await self.process.wait()
+        except TimeoutError:
+            log.warning("a server did not stop in time and was killed", server=self.name)
+            self.process.kill()
+            await self.process.wait()
+
+
+@contextlib.asynccontextmanager
+async def serving_head(config: RolloutCollectionConfig) -> AsyncIterator[str]:
+    """The head inside this process, on a free port of loopback; yields its URL."""
+    listener = bind("127.0.0.1", 0)
+    app = create_app(HeadSettings(database=IN_MEMORY, head_url=None, token=config.token))
+    server = UvicornServer(
+        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1, server_header=False)
+    )
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name="head")
+    try:
+        yield url_of(*address(listener))
+    finally:
+        app.state.service.on_stop()
+        server.should_exit = True
+        await serving
+
+
+@contextlib.asynccontextmanager
+async def serving_everything(config: RolloutCollectionConfig) -> AsyncIterator[str]:
+    """Head, env-bundle and resources, ready to be used; yields the head's URL.
+
+    Raises ServeError naming the server that did not start, with its exit code and the end of its log.
+    """
+    logs = ArtifactPaths(config.output_jsonl_fpath).logs
+    logs.mkdir(parents=True, exist_ok=True)
+    async with contextlib.AsyncExitStack() as stack:
+        head_url = await stack.enter_async_context(serving_head(config))
+        common = ["--port", "0", "--head", head_url, "--exit-with-parent", "--stop-timeout", f"{STOP_TIMEOUT_S:g}"]
+        try:
+            async with asyncio.timeout(config.serve.start_timeout_s):
+                envs = dict(config.serve.envs)
+                if config.serve.env_bundle:
+                    words = ["gym-env-bundle", "serve", *common, *config.serve.env_bundle_args]
+                    bundle = await stack.enter_async_context(_child("env-bundle", words, logs))
+                    envs = {**await _environments(await bundle.listening()), **envs}
+                flags = [word for name, url in envs.items() for word in ("--env", f"{name}={url}")]
+                words = ["gym-resources", "serve", *common, *flags, *config.serve.resources_args]
+                resources = await stack.enter_async_context(_child("resources", words, logs, token=config.token))
+                await resources.listening()
+                await _registered(head_url, "resources_servers")
+        except TimeoutError as error:
+            raise ServeError(
+                f"the servers were not ready within {config.serve.start_timeout_s:g} s; see {logs}"
+            ) from error
+        yield head_url
+
+
+async def _environments(bundle_url: str) -> dict[str, str]:
+    """Names and URLs of the environments that an env-bundle serves."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        served = (await http.get(f"{bundle_url}/")).json()["environments"]
+    return {environment["name"]: f"{bundle_url}/{environment['name']}" for environment in served}
+
+
+async def _registered(head_url: str, server_type: str) -> None:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        while True:
+            servers = (await http.get(f"{head_url}/v1/servers")).json()["servers"]
+            if any(server["server_type"] == server_type for server in servers):
+                return
+            await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def _child(name: str, words: Sequence[str], logs: Path, *, token: object = None) -> AsyncIterator[Child]:
+    """A server process, stopped at the end of the block; its early death is said aloud."""
+    log_path = logs / f"{name}.log"
+    with log_path.open("wb") as log_file:
+        process = await asyncio.create_subprocess_exec(
+            *_command(words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log_file,
+            start_new_session=True,  # an interrupt at the terminal is the driver's to pass on
+        )
+    child = Child(name, process, log_path)
+    stopping = asyncio.Event()
+    watch = asyncio.create_task(_watch(child, stopping), name=f"{name}-watch")
+    try:
+        yield child
+    finally:
+        stopping.set()
+        await child.stop()
+        await watch
+
+
+async def _watch(child: Child, stopping: asyncio.Event) -> None:
+    await child.died()
+    if not stopping.is_set():
+        log.error(
+            "a server of this run died; rollouts that need it will fail",
+            server=child.name,
+            exit_code=child.process.returncode,
+            log=str(child.log_path),
+        )
+
+
+def _command(words: Sequence[str]) -> list[str]:
+    """The command of the same installation as this one, else the one on PATH."""
+    beside = Path(sys.executable).with_name(words[0])
+    found = str(beside) if beside.exists() else shutil.which(words[0])
+    if found is None:
+        raise ConfigurationError(
+            f"{words[0]} is not installed: install rollgym-driver[serve], or use --no-serve with running servers"
+        )
+    return [found, *words[1:]]

@@ -1,0 +1,116 @@
+"""How others see a run while it goes on: `/metrics`, a registration that Prometheus finds, progress at the head."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from prometheus_client import CollectorRegistry, generate_latest
+
+from rollgym.common.binding import address, bind, url_of
+from rollgym.common.errors import ConfigurationError, HeadError
+from rollgym.common.logs import get_logger
+from rollgym.common.registration import ServerRegistration, advertised_host, new_instance_id, registered
+from rollgym.common.service import Service, UvicornServer, build_app
+from rollgym.common.settings import ServiceSettings
+from rollgym.driver.background import repeatedly
+from rollgym.driver.config import RolloutCollectionConfig
+from rollgym.driver.fleet import HeadClient
+
+REPORT_EVERY_S = 2.0
+RUN_TTL_S = 20.0
+FINAL_REPORT_TIMEOUT_S = 5.0
+
+log = get_logger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def serving_metrics(
+    config: RolloutCollectionConfig, registry: CollectorRegistry, head_url: str
+) -> AsyncIterator[str | None]:
+    """Serve `/metrics` and register it with the head; yields its URL, None where it is turned off.
+
+    A taken default port is no reason to stop a run: a free one is used instead.
+    """
+    if config.metrics_port is None:
+        yield None
+        return
+    listener = _listen(config.metrics_host, config.metrics_port)
+    host, port = address(listener)
+    service = Service("driver", "driver", ServiceSettings(), registry=registry)
+    server = UvicornServer(
+        uvicorn.Config(
+            build_app(service), log_config=None, access_log=False, timeout_graceful_shutdown=1, server_header=False
+        )
+    )
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name="metrics-server")
+    reached_at = advertised_host(host, config.advertise_host)
+
+    def registration() -> ServerRegistration:
+        return ServerRegistration(
+            name="driver",
+            server_type="driver",
+            implementation="rollgym",
+            host=reached_at,
+            port=port,
+            url=url_of(reached_at, port),
+            pid=os.getpid(),
+            started_at=service.started_at,
+        )
+
+    token = config.token.get_secret_value() if config.token else None
+    try:
+        async with registered(head_url, new_instance_id("driver"), registration, token=token):
+            yield url_of(host, port)
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return bind(host, port)
+    except ConfigurationError as error:
+        if port == 0:
+            raise
+        log.info("the metrics port cannot be used; a free one is taken", problem=error.message)
+        return bind(host, 0)
+
+
+@dataclass
+class RunReporter:
+    """Tells the head how a run is going, and at the end hands it the last values, which outlive this process."""
+
+    head: HeadClient
+    run_id: str
+    snapshot: Callable[[], dict[str, Any]]
+    registry: CollectorRegistry
+    _problem: str = ""
+
+    @contextlib.asynccontextmanager
+    async def reporting(self) -> AsyncIterator[None]:
+        await self._report(self.snapshot())
+        async with repeatedly(lambda: self._report(self.snapshot()), REPORT_EVERY_S, "run-reports"):
+            yield
+
+    async def final(self, summary: dict[str, Any]) -> None:
+        """The last report: bounded in time, never the reason for a failed run."""
+        text = generate_latest(self.registry).decode()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FINAL_REPORT_TIMEOUT_S):
+                await self._report({**self.snapshot(), "metrics_text": text, "summary": summary})
+
+    async def _report(self, body: dict[str, Any]) -> None:
+        try:
+            await self.head.put(f"/v1/runs/{self.run_id}", {**body, "ttl_s": RUN_TTL_S})
+            self._problem = ""
+        except HeadError as error:
+            if error.message != self._problem:
+                log.warning("the head does not take this run's progress", problem=error.message)
+            self._problem = error.message
