@@ -17,7 +17,7 @@ _COUNTED_TOKENS = re.compile(
     re.IGNORECASE,
 )
 # These meet texts of any length: each is anchored or bounded, so that its cost grows with the text and no faster.
-_USERINFO = re.compile(r"((?<![a-z0-9+.\-])[a-z][a-z0-9+.\-]{0,30}://)[^/\s@:?#]*(?::[^/\s@?#]*)?@", re.IGNORECASE)
+_USERINFO = re.compile(r"([a-z][a-z0-9+.\-]{0,30}://)[^/\s@:?#]*(?::[^/\s@?#]*)?@", re.IGNORECASE)
 _BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=\-]{4,}", re.IGNORECASE)
 _ASSIGNED = re.compile(
     r"""((?:api[_\-]?key|secret|password|passwd|credential|authorization|access[_\-]?token|auth[_\-]?token)"""
