@@ -29,7 +29,7 @@ test-unit: install ## the tests without sockets: seconds
 lint: install ## ruff, mypy --strict, import rules, Prometheus rules, what must not be committed
 	@scripts/lint.sh $(BIN)
 
-up: ## build the images and start head, env-bundle and resources; ready when it returns
+up: ## build and start head, env-bundle, resources; ready when it returns (ARGS='prometheus grafana' adds dashboards)
 	scripts/compose.sh up --build --detach --wait $(ARGS) head env-bundle resources
 	@echo "up: http://127.0.0.1:$${HEAD_PORT:-11000} shows servers and runs; make compose-eval runs an eval, make down ends it"
 

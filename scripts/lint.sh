@@ -7,9 +7,14 @@ sources=(libs services tests)
 for folder in benchmarks examples; do [ -z "$(git ls-files "$folder/*.py")" ] || sources+=("$folder"); done
 failed=0
 
-check() { # check WHAT COMMAND...
-  printf 'lint: %s\n' "$1"
-  "${@:2}" || { failed=1 && printf 'lint: %s FAILED\n' "$1"; }
+check() { # check WHAT COMMAND...: its output is shown where it fails
+  local output
+  if output=$("${@:2}" 2>&1); then
+    printf 'lint: ok      %s\n' "$1"
+  else
+    printf 'lint: FAILED  %s\n%s\n' "$1" "$output"
+    failed=1
+  fi
 }
 
 check "ruff check" "$bin/ruff" check --quiet "${sources[@]}"
@@ -22,6 +27,6 @@ if command -v promtool >/dev/null; then
   check "Prometheus rules" promtool check rules deploy/prometheus/rules.yml
   check "Prometheus rule tests" promtool test rules deploy/prometheus/rules_test.yml
 else
-  echo "lint: Prometheus rules NOT checked: no promtool here (Debian's package prometheus has it)"
+  echo "lint: SKIPPED Prometheus configuration and rules: no promtool here (Debian's package prometheus has it)"
 fi
 exit "$failed"
