@@ -53,7 +53,7 @@ def query_int(request: Request, name: str, *, default: int, least: int, most: in
     given = request.query_params.get(name)
     if given is None:
         return default
-    if not re.fullmatch(r"\d{1,9}", given) or not least <= int(given) <= most:
+    if not re.fullmatch(r"[0-9]{1,9}", given) or not least <= int(given) <= most:
         raise BadRequest(f"{name} must be a whole number from {least} to {most}", **{name: given[:50]})
     return int(given)
 

@@ -73,14 +73,16 @@ async def run_events(first: RunRecord, queue: _Queue, now: Callable[[], float]) 
     record, shown = first, first.state(now())
     yield _event("update", record, now())
     while not shown.ended:
+        if (state := record.state(now())) is not shown:
+            shown = state
+            yield _event("update", record, now())
+            continue
         news: RunRecord | None
         try:
             async with asyncio.timeout(_patience_s(record, now())):
                 news = await queue.get()
         except TimeoutError:
-            state = record.state(now())
-            yield b": still here\n\n" if state is shown else _event("update", record, now())
-            shown = state
+            yield b": still here\n\n"
             continue
         if news is None:
             return

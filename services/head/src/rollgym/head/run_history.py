@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 from rollgym.common.logs import get_logger
@@ -22,6 +23,15 @@ T = TypeVar("T")
 MAX_UNSAVED = 50
 
 log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of a report: the run as it stands, whether it is a new one, and what could not be kept."""
+
+    record: RunRecord
+    created: bool
+    warnings: list[str]
 
 
 class RunHistory:
@@ -64,13 +74,13 @@ class RunHistory:
     def now(self) -> float:
         return self._wall()
 
-    async def record(self, run_id: str, report: RunReport) -> tuple[RunRecord, list[str]]:
+    async def record(self, run_id: str, report: RunReport) -> Receipt:
         """Take a report in: kept when this returns (or a warning says that it is not), then shown to the watchers."""
         shown, warnings = without_secrets(report)
         async with self._order:
             known = await self._find(run_id)
             if known is not None and not replaces(report, known):
-                return known, ["a later report of this run is already here; this one was left out"]
+                return Receipt(known, False, ["a later report of this run is already here; this one was left out"])
             metrics, complaints = await self._off_the_loop(lambda: parse_exposition(report.metrics_text))
             record = RunRecord(
                 run_id=run_id,
@@ -83,7 +93,7 @@ class RunHistory:
             others = (other for other in self._recent if other.run_id != run_id)
             self._recent = (record, *others)[: self._keep_recent]
             self.streams.publish(record)
-        return record, warnings
+        return Receipt(record, known is None, warnings)
 
     async def get(self, run_id: str) -> RunRecord:
         """Raises RunUnknown."""

@@ -28,8 +28,9 @@ async def put_run(request: Request) -> Response:
         raise BadRequest(f"the body's run_id {report.run_id!r} is not the path's {run_id!r}", run_id=run_id)
     if report.state is RunState.LOST:
         raise BadRequest("state: `lost` is what the head says of a silent run, never reported", run_id=run_id)
-    record, warnings = await history.record(run_id, report)
-    return JSONResponse({**record.to_wire(history.now()), "warnings": warnings}, 201 if record.revision == 1 else 200)
+    receipt = await history.record(run_id, report)
+    body = {**receipt.record.to_wire(history.now()), "warnings": receipt.warnings}
+    return JSONResponse(body, 201 if receipt.created else 200)
 
 
 async def list_runs(request: Request) -> Response:
