@@ -7,6 +7,7 @@ import msgspec
 
 from rollgym.common import jsonx
 from rollgym.common.errors import BadRequest, ModelError
+from rollgym.driver.encoded import fields_of, object_of
 from rollgym.driver.policies.items import ItemHead, input_items, json_array, read_head, user_message
 from rollgym.driver.policies.protocol import ModelTurn, SeedAnswer
 from rollgym.driver.policies.usage import Usage
@@ -75,7 +76,7 @@ def final_response(last: ModelTurn, output: Sequence[bytes], usage: Usage | None
 
     Where the turns were used up, `status` is incomplete and `metadata` says why.
     """
-    response = _fields(last.response)
+    response = fields_of(last.response)
     response["output"] = msgspec.Raw(json_array(output))
     response.pop("usage", None)
     if usage is not None:
@@ -85,22 +86,18 @@ def final_response(last: ModelTurn, output: Sequence[bytes], usage: Usage | None
         metadata = {**(metadata if isinstance(metadata, dict) else {}), "ng_termination_reason": "max_steps"}
         response["status"] = msgspec.Raw(b'"incomplete"')
         response["metadata"] = msgspec.Raw(jsonx.dumps(metadata))
-    return msgspec.json.encode(response)
+    return object_of(response)
 
 
 def with_response(row: bytes, response: bytes) -> bytes:
     """The body for /verify: the task row and the rollout's Responses object."""
-    fields = _fields(row)
+    fields = fields_of(row)
     fields["response"] = msgspec.Raw(response)
-    return msgspec.json.encode(fields)
+    return object_of(fields)
 
 
 def marked_truncated(body: bytes) -> bytes:
     """A verify answer that says that its rollout was cut short."""
-    fields = _fields(body)
+    fields = fields_of(body)
     fields["truncated"] = msgspec.Raw(b"true")
-    return msgspec.json.encode(fields)
-
-
-def _fields(encoded: bytes) -> dict[str, msgspec.Raw]:
-    return msgspec.json.decode(encoded, type=dict[str, msgspec.Raw])
+    return object_of(fields)

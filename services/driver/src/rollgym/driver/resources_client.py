@@ -38,6 +38,7 @@ from rollgym.common.errors import (
 )
 from rollgym.common.logs import get_logger
 from rollgym.common.redaction import redact_text
+from rollgym.driver.encoded import raw_bytes, struct_of
 from rollgym.driver.http_client import (
     MAX_ANSWER_BYTES,
     LocalResourceError,
@@ -357,23 +358,29 @@ class _Seeded(msgspec.Struct, gc=False):
     env: str | None = None
 
 
+_seeded_decoder = msgspec.json.Decoder(_Seeded)
+
+
 def _seed_answer(reply: _Reply, base_url: str) -> SeedAnswer:
     """What /seed_session told; servers other than ours may answer with nothing but the cookie."""
     if not reply.body.strip():
         return SeedAnswer()
     try:
-        seeded = msgspec.json.decode(reply.body, type=_Seeded)
-        observation = jsonx.loads(bytes(seeded.observation))
+        seeded = struct_of(reply.body, _seeded_decoder)
+        observation = jsonx.loads(raw_bytes(seeded.observation))
     except ValueError as error:
         raise EnvProtocolError(
             f"{redact_text(base_url)}/seed_session gave no seed answer ({error}): {redact_text(excerpt(reply.body))}"
         ) from error
-    tools = tuple(bytes(tool) for tool in seeded.tools or ())
+    tools = tuple(raw_bytes(tool) for tool in seeded.tools or ())
     return SeedAnswer(session_id=seeded.session_id, observation=observation, tools=tools, env=seeded.env)
 
 
 class _DoneMark(msgspec.Struct, gc=False):
     done: bool = False
+
+
+_done_decoder = msgspec.json.Decoder(_DoneMark)
 
 
 def _says_done(reply: _Reply) -> bool:
@@ -383,6 +390,6 @@ def _says_done(reply: _Reply) -> bool:
     if b'"done"' not in reply.body:
         return False
     try:
-        return msgspec.json.decode(reply.body, type=_DoneMark).done
+        return struct_of(reply.body, _done_decoder).done
     except ValueError:
         return False

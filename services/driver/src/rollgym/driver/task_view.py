@@ -5,7 +5,9 @@ from typing import Any
 
 import msgspec
 
+from rollgym.common import jsonx
 from rollgym.common.errors import BadRequest
+from rollgym.driver.encoded import fields_of, struct_of
 
 _ID_FIELDS = ("task_id", "problem_id", "instance_id", "_ng_task_index")
 
@@ -14,14 +16,18 @@ class ScriptedHints(msgspec.Struct, frozen=True, gc=False):
     """The row's `scripted` object: how the scripted policy should play it."""
 
     skill: str | None = None
-    calls: msgspec.Raw | None = None
-    """Turns to replay, for tasks of any environment; see `policies.scripted.replay`."""
+    calls: msgspec.Raw = msgspec.Raw()
+    """Turns to replay, still encoded, for tasks of any environment; empty where there are none. See
+    `policies.scripted.replay`."""
 
 
 class _Steering(msgspec.Struct, frozen=True, gc=False):
     env: str | None = None
     seed: int | None = None
     scripted: ScriptedHints | None = None
+
+
+_steering_decoder = msgspec.json.Decoder(_Steering)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,12 @@ class TaskView:
         Raises BadRequest (terminal) where the row is no object, or a field has the wrong type.
         """
         try:
-            fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-            params = msgspec.json.decode(fields["responses_create_params"], type=dict[str, msgspec.Raw])
-            steering = msgspec.json.decode(raw, type=_Steering)
+            fields = fields_of(raw)
+            params = fields_of(bytes(fields["responses_create_params"]))
+            steering = struct_of(raw, _steering_decoder)
         except KeyError as error:
             raise BadRequest("the task row has no responses_create_params", terminal=True) from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise BadRequest(f"the task row cannot be read: {error}", terminal=True) from error
         return cls(
             raw=raw,
@@ -64,7 +70,7 @@ class TaskView:
     def param(self, name: str) -> Any:
         """One field of `responses_create_params`, decoded; None where it is absent."""
         value = self.params.get(name)
-        return None if value is None else msgspec.json.decode(value)
+        return None if value is None else jsonx.loads(bytes(value))
 
 
 def _task_id(fields: dict[str, msgspec.Raw]) -> str:
@@ -83,5 +89,5 @@ def _rollout_id(fields: dict[str, msgspec.Raw]) -> str:
 
 
 def _scalar(fields: dict[str, msgspec.Raw], name: str) -> str | int | None:
-    value = msgspec.json.decode(fields[name]) if name in fields else None
+    value = jsonx.loads(bytes(fields[name])) if name in fields else None
     return value if isinstance(value, str | int) else None

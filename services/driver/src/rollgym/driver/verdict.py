@@ -10,6 +10,7 @@ import msgspec
 from rollgym.common import jsonx
 from rollgym.common.errors import InvalidReward, VerifyError
 from rollgym.common.redaction import redact_text
+from rollgym.driver.encoded import struct_of
 from rollgym.driver.http_client import excerpt
 
 
@@ -31,6 +32,9 @@ class _Fields(msgspec.Struct, gc=False):
     failure_reason: str | None = None
 
 
+_fields_decoder = msgspec.json.Decoder(_Fields)
+
+
 def read_verdict(body: bytes) -> Verdict:
     """Read a verify answer. Booleans are rewards of 1 and 0.
 
@@ -38,7 +42,7 @@ def read_verdict(body: bytes) -> Verdict:
     answer is no object.
     """
     try:
-        fields = msgspec.json.decode(body, type=_Fields)
+        fields = struct_of(body, _fields_decoder)
         given = jsonx.loads(bytes(fields.reward))
     except ValueError as error:
         raise _unreadable(body, error) from error

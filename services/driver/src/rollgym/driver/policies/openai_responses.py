@@ -8,6 +8,7 @@ import msgspec
 
 from rollgym.common import jsonx
 from rollgym.common.errors import ModelError
+from rollgym.driver.encoded import object_of, raw_bytes, struct_of
 from rollgym.driver.http_client import MAX_ANSWER_BYTES, excerpt
 from rollgym.driver.policies.endpoint import ModelEndpoint, read_json_body
 from rollgym.driver.policies.event_stream import events
@@ -35,10 +36,12 @@ class _Answer(msgspec.Struct, gc=False):
 
 class _Event(msgspec.Struct, gc=False):
     type: str = ""
-    response: msgspec.Raw | None = None
-    message: str | None = None
-    code: Any = None
+    response: msgspec.Raw = msgspec.Raw()
     error: Any = None
+
+
+_answer_decoder = msgspec.json.Decoder(_Answer)
+_event_decoder = msgspec.json.Decoder(_Event)
 
 
 class OpenAIResponsesPolicy(ModelEndpoint):
@@ -84,7 +87,7 @@ def request_body(params: Mapping[str, msgspec.Raw], request: TurnRequest) -> byt
     body["input"] = msgspec.Raw(json_array(request.items))
     if request.tools:
         body["tools"] = msgspec.Raw(json_array(request.tools))
-    return msgspec.json.encode(body)
+    return object_of(body)
 
 
 async def _read_whole(response: aiohttp.ClientResponse, clock: CallClock) -> bytes:
@@ -97,16 +100,16 @@ async def _read_streamed(response: aiohttp.ClientResponse, clock: CallClock) -> 
         return await _read_whole(response, clock)
     async for data in events(response, MAX_ANSWER_BYTES):
         try:
-            event = msgspec.json.decode(data, type=_Event)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            event = struct_of(data, _event_decoder)
+        except ValueError as error:
             raise ModelError(f"an event of the stream is no JSON: {excerpt(data)}") from error
-        if event.type == "error":
+        if event.type == "error" or (event.error is not None and not event.type):
             raise ModelError(f"the stream reports an error: {excerpt(data)}", retryable=True)
         if event.type.endswith(".delta"):
             clock.first_token()
-        if event.type in _FINAL_EVENTS and event.response is not None:
+        if event.type in _FINAL_EVENTS:
             clock.first_token()
-            return bytes(event.response)
+            return raw_bytes(event.response)
     raise ModelError("the stream ended before the answer was complete", retryable=True)
 
 
@@ -122,7 +125,7 @@ def turn_of(raw: bytes, request: bytes | None, clock: CallClock) -> ModelTurn:
     reason = details.get("reason") if isinstance(details, Mapping) else None
     return ModelTurn(
         response=raw,
-        output=tuple(bytes(item) for item in answer.output),
+        output=tuple(raw_bytes(item) for item in answer.output),
         finish="incomplete" if incomplete else "completed",
         timing=clock.stop(),
         usage=Usage.from_responses(answer.usage),
@@ -137,6 +140,6 @@ def turn_of(raw: bytes, request: bytes | None, clock: CallClock) -> ModelTurn:
 
 def _decode(raw: bytes) -> _Answer:
     try:
-        return msgspec.json.decode(raw, type=_Answer)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return struct_of(raw, _answer_decoder)
+    except ValueError as error:
         raise ModelError(f"the answer is no Responses object ({error}): {excerpt(raw)}") from error

@@ -35,8 +35,8 @@ class ScriptedPolicy(OfflinePolicy):
 
     def _script(self, task: TaskView, seed: SeedAnswer) -> Script:
         hints = task.scripted
-        if hints is not None and hints.calls is not None:
-            return replay.play(jsonx.loads(bytes(hints.calls)))
+        if hints is not None and (listed := bytes(hints.calls)):
+            return replay.play(jsonx.loads(listed))
         skill = self._skill or (hints.skill if hints is not None else None) or DEFAULT_SKILL
         if skill not in SKILLS:
             raise BadRequest(f"scripted.skill {skill!r} is none of {', '.join(SKILLS)}", terminal=True)
