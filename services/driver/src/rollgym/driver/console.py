@@ -69,3 +69,14 @@ def console_output() -> Iterator[Console]:
         yield console
     finally:
         console.close()
+
+
+@contextlib.contextmanager
+def silent_console() -> Iterator[Console]:
+    """A console that nobody hears: for library callers."""
+    with open(os.devnull, "w") as nowhere:
+        console = Console(nowhere, nowhere)
+        try:
+            yield console
+        finally:
+            console.close()

@@ -97,12 +97,14 @@ class Fleet:
 
     head: HeadClient
     servers: dict[str, Server] = field(default_factory=dict)
-    built_in_agents: frozenset[str] = frozenset()
+    head_keeps_runs: bool = True
+    """False where the head is NeMo Gym's, which takes no registrations and no run history."""
 
     async def refresh(self) -> None:
         """Ask the head. Raises HeadError."""
         listing = await self.head.get("/v1/servers")
         records = listing["servers"] if isinstance(listing, dict) and "servers" in listing else None
+        self.head_keeps_runs = records is not None
         if records is None:
             records = await self.head.get("/server_instances")
         if not isinstance(records, list):

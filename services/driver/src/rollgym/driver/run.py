@@ -15,6 +15,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from rollgym.common import jsonx
 from rollgym.common.errors import ArtifactError
 from rollgym.common.gc_tuning import GcState
 from rollgym.common.loop_lag import watching_loop_lag
@@ -124,7 +125,12 @@ class Run:
             process.observe_lag(lag_s)
             self.health.lag.add(lag_s)
 
-        retained: dict[int, bytes] = {}
+        retained: dict[int, dict[str, Any]] = {}
+
+        def retain(position: int, line: bytes) -> None:
+            with phases("retain"):
+                retained[position] = jsonx.loads(line)
+
         async with contextlib.AsyncExitStack() as stack:
             writer = await stack.enter_async_context(writing_artifacts(plan.paths))
             recorder = Recorder(
@@ -133,14 +139,17 @@ class Run:
                 plan.statistics,
                 metrics,
                 writer,
-                on_row=retained.__setitem__ if self.config.retain_results_in_memory else None,
+                on_row=retain if self.config.retain_results_in_memory else None,
             )
-            url = await stack.enter_async_context(serving_metrics(self.config, self.registry, self.head.url))
+            head = self.head if fleet.head_keeps_runs else None
+            url = await stack.enter_async_context(
+                serving_metrics(self.config, self.registry, head.url if head else None)
+            )
             if url is not None:
                 self.console.say(f"Metrics of this driver: {url}/metrics")
             runner = await self._runner(stack, fleet, metrics, phases)
             collection = self._collection(plan, runner, recorder)
-            reporter = RunReporter(self.head, plan.manifest.run_id, lambda: self._snapshot(plan), self.registry)
+            reporter = RunReporter(head, plan.manifest.run_id, lambda: self._snapshot(plan), self.registry)
             writer.note(journal_line("resumed" if plan.resumed else "started", note=plan.manifest.run_id))
             self.before_collection()
             self.health.gc_state = GcState.now()
@@ -225,7 +234,7 @@ class Run:
         plan.manifest.counts = plan.ledger.counts()
         await asyncio.to_thread(plan.manifest.model_copy().write, plan.paths.manifest)
 
-    def _report(self, plan: RunPlan, note: str | None, retained: dict[int, bytes]) -> RunReport:
+    def _report(self, plan: RunPlan, note: str | None, retained: dict[int, dict[str, Any]]) -> RunReport:
         counts = plan.ledger.counts()
         report = RunReport(
             run_id=plan.manifest.run_id,

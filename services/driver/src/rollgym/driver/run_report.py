@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rollgym.common.gc_tuning import GcState, GcWatch
 from rollgym.driver.artifacts.manifest import RolloutCounts, RunState
@@ -37,7 +38,7 @@ class RunReport:
     health: LoopHealth
     remarks: list[str]
     note: str | None = None
-    results: dict[int, bytes] = field(default_factory=dict)
+    results: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:

@@ -32,9 +32,9 @@ log = get_logger(__name__)
 
 @contextlib.asynccontextmanager
 async def serving_metrics(
-    config: RolloutCollectionConfig, registry: CollectorRegistry, head_url: str
+    config: RolloutCollectionConfig, registry: CollectorRegistry, head_url: str | None
 ) -> AsyncIterator[str | None]:
-    """Serve `/metrics` and register it with the head; yields its URL, None where it is turned off.
+    """Serve `/metrics` and register it with the head, where one takes that; yields its URL, None where it is off.
 
     A taken default port is no reason to stop a run: a free one is used instead.
     """
@@ -66,7 +66,11 @@ async def serving_metrics(
 
     token = config.token.get_secret_value() if config.token else None
     try:
-        async with registered(head_url, new_instance_id("driver"), registration, token=token):
+        async with contextlib.AsyncExitStack() as stack:
+            if head_url is not None:
+                await stack.enter_async_context(
+                    registered(head_url, new_instance_id("driver"), registration, token=token)
+                )
             yield url_of(host, port)
     finally:
         server.should_exit = True
@@ -85,9 +89,12 @@ def _listen(host: str, port: int) -> socket.socket:
 
 @dataclass
 class RunReporter:
-    """Tells the head how a run is going, and at the end hands it the last values, which outlive this process."""
+    """Tells the head how a run is going, and at the end hands it the last values, which outlive this process.
 
-    head: HeadClient
+    `head` is None where there is none that keeps runs: then nothing is told.
+    """
+
+    head: HeadClient | None
     run_id: str
     snapshot: Callable[[], dict[str, Any]]
     registry: CollectorRegistry
@@ -107,6 +114,8 @@ class RunReporter:
                 await self._report({**self.snapshot(), "metrics_text": text, "summary": summary})
 
     async def _report(self, body: dict[str, Any]) -> None:
+        if self.head is None:
+            return
         try:
             await self.head.put(f"/v1/runs/{self.run_id}", {**body, "ttl_s": RUN_TTL_S})
             self._problem = ""
