@@ -7,6 +7,8 @@ from rollgym.env_bundle.environments.gridsim import GridSim
 from unit.env_bundle.gridsim_skills import STRATEGIES
 
 Wire = dict[str, Any]
+HOURS_AHEAD = {"novice": 0, "competent": 1, "expert": 24}
+"""How far each strategy looks: the novice does not even ask."""
 
 
 async def reset(environment: Environment[Any], **arguments: Any) -> Wire:
@@ -26,8 +28,16 @@ async def play_day(seed: int, skill: str) -> Wire:
     grid, strategy = GridSim(), STRATEGIES[skill]
     state = (await reset(grid, seed=seed))["observation"]["state"]
     while True:
-        forecast = (await call(grid, "get_forecast"))["observation"]["result"]["forecast"]
+        forecast = await _forecast(grid, HOURS_AHEAD[skill])
         answer = await call(grid, "dispatch", **strategy(state, forecast))
         if answer["done"]:
             return answer
         state = answer["observation"]["result"]["state"]
+
+
+async def _forecast(grid: GridSim, hours: int) -> list[dict[str, Any]]:
+    if not hours:
+        return []
+    result = (await call(grid, "get_forecast", hours=hours))["observation"]["result"]
+    forecast: list[dict[str, Any]] = result["forecast"]
+    return forecast

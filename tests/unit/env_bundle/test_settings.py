@@ -1,10 +1,12 @@
 """The flags: repeatable ones, units, and one line for each mistake."""
 
+import sys
+
 import pytest
 
-from rollgym.common.errors import ConfigurationError
 from rollgym.common.settings import parse_settings
 from rollgym.env_bundle.app import create_service
+from rollgym.env_bundle.cli import main
 from rollgym.env_bundle.faults import FaultKind
 from rollgym.env_bundle.settings import EnvBundleSettings
 
@@ -48,9 +50,23 @@ def test_a_mistake_is_said_and_exits_2(capsys: pytest.CaptureFixture[str], argv:
     assert message in capsys.readouterr().err
 
 
-def test_a_fault_for_an_environment_that_is_not_served_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no environment 'chess'"):
-        create_service(parse("--fault", "slow-step:env=chess"))
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        pytest.param(["--fault", "slow-step:env=chess"], "no environment 'chess'", id="fault-elsewhere"),
+        pytest.param(["--default-environment", "ecko"], "did you mean echo", id="unknown-default"),
+        pytest.param(["--environment", "nowhere.py"], "no file nowhere.py", id="no-such-file"),
+        pytest.param(["--environment", "no.such:Thing"], "cannot import no.such", id="no-such-module"),
+    ],
+)
+def test_what_only_the_server_can_judge_is_one_line_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, argv: list[str], message: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["gym-env-bundle", "serve", *argv])
+    assert main() == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
 
 
 def test_admin_routes_are_off_by_default() -> None:

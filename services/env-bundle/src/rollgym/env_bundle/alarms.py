@@ -9,6 +9,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+TIMER_SLACK_S = 0.002
+"""A loop's timers may ring that much early."""
+
 
 @dataclass
 class _Alarm:
@@ -22,10 +25,18 @@ class Alarms:
 
     def __init__(self) -> None:
         self._alarms: dict[str, _Alarm] = {}
+        self._waiting: asyncio.Timeout | None = None
+
+    @property
+    def listening(self) -> bool:
+        """Whether the session waits at this moment."""
+        return self._waiting is not None and not self._waiting.expired()
 
     def set(self, name: str, delay_s: float, action: Callable[[], Awaitable[None]]) -> None:
-        """Sound once after `delay_s` seconds of quiet."""
+        """Sound once after `delay_s` seconds of quiet, from now on; also during a wait that has begun."""
         self._alarms[name] = _Alarm(delay_s, action, _now() + delay_s)
+        if self._waiting is not None and not self._waiting.expired():
+            self._waiting.reschedule(self._next_due())
 
     def clear(self, name: str) -> None:
         """Forget an alarm, set or not."""
@@ -39,27 +50,29 @@ class Alarms:
     async def sound_if_due(self, name: str) -> None:
         """Sound an alarm whose time came while the session was at work."""
         alarm = self._alarms.get(name)
-        if alarm is not None and alarm.due <= _now():
-            await self._sound(name)
+        if alarm is not None and alarm.due <= _now() + TIMER_SLACK_S:
+            del self._alarms[name]
+            await alarm.action()
 
     async def sounding_during(self, wait: Callable[[], Awaitable[T]]) -> T:
         """Await `wait()`, sounding what falls due meanwhile. `wait` may be cancelled and called again.
 
         What an action raises ends the wait.
         """
-        while self._alarms:
-            name, alarm = min(self._alarms.items(), key=lambda item: item[1].due)
+        while True:
             try:
-                async with asyncio.timeout_at(alarm.due) as waiting:
+                async with asyncio.timeout_at(self._next_due()) as self._waiting:
                     return await wait()
             except TimeoutError:
-                if not waiting.expired():
+                if self._waiting is None or not self._waiting.expired():
                     raise
-            await self._sound(name)
-        return await wait()
+            finally:
+                self._waiting = None
+            for name in sorted(self._alarms, key=lambda each: self._alarms[each].due):
+                await self.sound_if_due(name)
 
-    async def _sound(self, name: str) -> None:
-        await self._alarms.pop(name).action()
+    def _next_due(self) -> float | None:
+        return min((alarm.due for alarm in self._alarms.values()), default=None)
 
 
 def _now() -> float:

@@ -4,15 +4,15 @@ A flag writes a fault as ``KIND[:key=value]...``::
 
     --fault slow-step:probability=0.2:duration=3 --fault tcp-reset:phase=reset+step:count=5:env=echo
 
-At each opportunity (one per handshake, one per request, one per quiet spell between requests) the faults are asked in
-the order in which they were given, and the first that strikes is the only one.
+At each opportunity (one per handshake, one per request, one per spell of quiet between requests) the faults are asked
+in the order in which they were given, and the first that strikes is the only one.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -180,6 +180,8 @@ class FaultSchedule:
 
     seed: int = 0
     injected: Counter[str] = field(default_factory=Counter)
+    on_change: set[Callable[[], None]] = field(default_factory=set)
+    """Called after the faults were replaced."""
     _armed: list[_Armed] = field(default_factory=list)
     _phases: frozenset[Phase] = frozenset()
 
@@ -187,6 +189,8 @@ class FaultSchedule:
         """Put these faults in force instead of those before."""
         self._armed = [self._arm(place, fault) for place, fault in enumerate(faults)]
         self._phases = frozenset[Phase]().union(*(armed.fault.strikes_in for armed in self._armed))
+        for told in tuple(self.on_change):
+            told()
 
     def draw(self, phase: Phase, env: str) -> Fault | None:
         """The fault that strikes at this opportunity, counted; None for none."""
@@ -197,6 +201,14 @@ class FaultSchedule:
                 self.injected[armed.fault.kind] += 1
                 return armed.fault
         return None
+
+    def idle_delay_s(self, env: str) -> float | None:
+        """How long a client must be quiet for the faults of the phase idle; None where there are none."""
+        if Phase.IDLE not in self._phases:
+            return None
+        faults = (armed.fault for armed in self._armed)
+        delays = (each.delay_s for each in faults if Phase.IDLE in each.strikes_in and each.env in (None, env))
+        return min(delays, default=None)
 
     def snapshot(self) -> dict[str, Any]:
         """The faults in force with their counts, and the totals by kind, as JSON-ready data."""

@@ -92,6 +92,7 @@ class Session:
             log.exception("an environment could not be made", env=self._kind.name)
             message = f"{type(error).__name__}: {error}"
             await self._last_words(ErrorCode.FACTORY_ERROR, message, factory_name=self._kind.__name__)
+        self.bundle.faults.on_change.add(self._faults_changed)
         self.bundle.stats.opens += 1
         self.bundle.metrics.sessions.labels(self._kind.name).inc()
         if self.bundle.idle_timeout_s is not None:
@@ -124,9 +125,7 @@ class Session:
     # Requests.
 
     async def _next_message(self) -> str | bytes:
-        fault = self.bundle.draw(Phase.IDLE, self._kind.name)
-        if fault is not None:
-            self._alarms.set("fault", fault.delay_s, lambda: injection.while_idle(self, fault))
+        self._watch_for_idle_faults()
         try:
             message = await self._alarms.sounding_during(self._websocket.receive)
         finally:
@@ -135,6 +134,21 @@ class Session:
             raise SessionEnd("client")
         text: str | None = message.get("text")
         return text if text is not None else message["bytes"]
+
+    def _watch_for_idle_faults(self) -> None:
+        delay_s = self.bundle.faults.idle_delay_s(self._kind.name)
+        if delay_s is not None:
+            self._alarms.set("fault", delay_s, self._idle_fault)
+
+    def _faults_changed(self) -> None:
+        if self._alarms.listening:
+            self._alarms.clear("fault")
+            self._watch_for_idle_faults()
+
+    async def _idle_fault(self) -> None:
+        fault = self.bundle.draw(Phase.IDLE, self._kind.name)
+        if fault is not None:
+            await injection.while_idle(self, fault)
 
     async def _serve(self, raw: str | bytes) -> None:
         try:
@@ -218,6 +232,7 @@ class Session:
             self._slot.release()
 
     def _give_back(self, reason: str) -> None:
+        self.bundle.faults.on_change.discard(self._faults_changed)
         if self._environment is not None:
             try:
                 self._environment.close()
