@@ -97,6 +97,8 @@ def _signals(interruption: Interruption, console: Console, *, drain_on_sigterm: 
     numbers = (signal.SIGINT, signal.SIGTERM)
     for number in numbers:
         loop.add_signal_handler(number, on_signal, number)
+    # A container starts us with SIGTERM blocked: as PID 1 it would be lost before there is a handler.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     try:
         yield
     finally:
