@@ -13,7 +13,7 @@ pin() { # pin NAME [FLAG...]
 }
 
 for name in run dev build; do pin "$name" "$@"; done
-for service in head resources env-bundle driver; do
-  pin "$service" --no-emit-package rollgym-common --no-emit-package "rollgym-$service" "$@"
-done
+ours=()
+for part in common head resources env-bundle driver; do ours+=(--no-emit-package "rollgym-$part"); done
+for service in head resources env-bundle driver; do pin "$service" "${ours[@]}" "$@"; done
 for peer in requirements/peer-*.in; do pin "$(basename "$peer" .in)" "$@"; done
