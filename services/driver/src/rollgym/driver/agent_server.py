@@ -16,18 +16,27 @@ from rollgym.driver.http_client import (
     out_of_descriptors,
     read_bounded,
 )
+from rollgym.driver.owed_row import RowBody
+from rollgym.driver.payload_memory import Reservation
 
 _RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 
-async def post_run(http: aiohttp.ClientSession, url: str, row: bytes, limit_bytes: int = MAX_ANSWER_BYTES) -> bytes:
-    """Send a row to the agent server at `url`; returns the body of its answer.
+async def post_run(
+    http: aiohttp.ClientSession,
+    url: str,
+    row: RowBody,
+    memory: Reservation,
+    limit_bytes: int = MAX_ANSWER_BYTES,
+) -> bytes:
+    """Send a row to the agent server at `url`; returns the body of its answer, read once `memory` has room for it.
 
     Raises AgentRequestFailed (`terminal` where the answer was a 4xx that a repeat gets again), PayloadTooLarge for an
     answer over `limit_bytes`. Cancellation closes the connection, which an agent server can notice.
     """
     try:
-        async with http.post(f"{url}/run", data=row, headers={"Content-Type": "application/json"}) as response:
+        async with http.post(f"{url}/run", data=row) as response:
+            await memory.take(response.content_length)
             body = await read_bounded(response, limit_bytes, "the agent's answer")
     except aiohttp.ClientError as error:
         if out_of_descriptors(error):

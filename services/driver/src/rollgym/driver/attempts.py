@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import aiohttp
-import msgspec
 
 from rollgym.common.errors import RollgymError, RolloutTimeout
 from rollgym.common.failures import FailureClass, failure_class
 from rollgym.common.logs import get_logger
-from rollgym.common.surrogates import mask_lone_surrogates
 from rollgym.driver.agent import AgentSettings, RolloutProgress, run_rollout
 from rollgym.driver.agent_server import post_run
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.fleet import Fleet, Server
 from rollgym.driver.loop_phases import LoopPhases
 from rollgym.driver.metrics import DriverMetrics
-from rollgym.driver.outcomes import Attempt, Failed, Outcome, Succeeded, Timings
+from rollgym.driver.outcomes import Failed, Outcome, Succeeded, Timings
+from rollgym.driver.owed_row import OwedRow, RowBody, RowLabels
+from rollgym.driver.payload_memory import Reservation
 from rollgym.driver.payloads import TIMINGS_KEY, Payload, Tokens
 from rollgym.driver.policies.protocol import Policy
 from rollgym.driver.resources_client import ResourcesClient
@@ -31,10 +30,6 @@ from rollgym.driver.rollout_perf import NG_TRAJECTORY_KEY
 from rollgym.driver.task_view import TaskView
 
 log = get_logger(__name__)
-
-_OBJECT = dict[str, msgspec.Raw]
-_object_decoder = msgspec.json.Decoder(_OBJECT)
-_KEPT_OF_ROW = ("agent_ref", "responses_create_params", "tags")
 
 
 @dataclass(frozen=True)
@@ -50,82 +45,98 @@ class AttemptRunner:
     phases: LoopPhases
     agent_settings: AgentSettings
 
-    async def run(self, attempt: Attempt, row: bytes, admission_s: float) -> Outcome:
-        """Run to an outcome. Only cancellation and bugs in the collector itself come out as exceptions."""
-        begun = time.monotonic()
-        progress = RolloutProgress()
+    async def run(self, row: OwedRow, admission_s: float, memory: Reservation) -> Outcome:
+        """Run to an outcome. Only cancellation comes out as an exception.
+
+        `memory` holds what the answer takes; the caller gives it back once the outcome is written.
+        """
+        under_way = _UnderWay(self, row, admission_s, memory)
         limit = asyncio.timeout(self.config.rollout_timeout_s)
         try:
             try:
                 async with limit:
-                    return await self._finish(attempt, row, progress, begun, admission_s)
+                    return await under_way.finish()
             except TimeoutError as error:
                 if not limit.expired():
                     raise
                 raise RolloutTimeout(
-                    f"not finished within {self.config.rollout_timeout_s:g} s (rollout_timeout_s)", phase=progress.phase
+                    f"not finished within {self.config.rollout_timeout_s:g} s (rollout_timeout_s)",
+                    phase=under_way.progress.phase,
                 ) from error
         except RollgymError as error:
-            return self._failed(error, progress, self._timings(progress, begun, admission_s))
+            return under_way.failed(error)
         except Exception as error:
-            log.exception("a rollout ended in an error of the collector's own", rollout_id=attempt.rollout_id)
+            rollout_id = row.attempt.rollout_id
+            log.exception("a rollout ended in an error of the collector's own", rollout_id=rollout_id)
             message = f"{type(error).__name__}: {error}"
-            timings = self._timings(progress, begun, admission_s)
-            return Failed(FailureClass.INTERNAL, message, terminal=True, timings=timings)
+            return Failed(FailureClass.INTERNAL, message, terminal=True, timings=under_way.timings())
 
-    async def _finish(
-        self, attempt: Attempt, row: bytes, progress: RolloutProgress, begun: float, admission_s: float
-    ) -> Outcome:
-        with self.phases("dispatch"):
-            fields = _object_decoder.decode(mask_lone_surrogates(row))
-            agent = self.fleet.agent(_agent_name(fields))
-        if agent is not None:
-            payload = await self._by_agent_server(agent, attempt, row)
+
+@dataclass
+class _UnderWay:
+    """One attempt while it runs."""
+
+    runner: AttemptRunner
+    row: OwedRow
+    admission_s: float
+    memory: Reservation
+    progress: RolloutProgress = field(default_factory=RolloutProgress)
+    by_agent_server: bool = False
+    _begun_at: float = field(default_factory=time.monotonic)
+
+    async def finish(self) -> Outcome:
+        runner = self.runner
+        with runner.phases("dispatch"):
+            labels = self.row.labels()
+            agent = runner.fleet.agent(labels.agent)
+        if agent is None:
+            payload = await self._built_in_agent()
         else:
-            payload = await self._by_built_in_agent(attempt, row, progress)
-        timings = self._timings(progress, begun, admission_s, built_in=agent is None)
-        with self.phases("project"):
-            return self._outcome(payload, attempt, fields, timings)
+            self.by_agent_server = True
+            payload = await self._agent_server(agent)
+        with runner.phases("project"):
+            return self._outcome(payload, labels)
 
-    async def _by_agent_server(self, agent: Server, attempt: Attempt, row: bytes) -> Payload:
-        body = _with_attempt(row, attempt.number)
-        with self.fleet.occupied(agent):
-            answer = await post_run(self.http, agent.url, body)
-        with self.phases("decode"):
+    async def _agent_server(self, agent: Server) -> Payload:
+        runner = self.runner
+        with runner.fleet.occupied(agent):
+            answer = await post_run(runner.http, agent.url, RowBody(self.row), self.memory)
+        with runner.phases("decode"):
             payload = Payload(answer)
-            if self.config.capture_payloads is False:
+            if runner.config.capture_payloads is False:
                 payload.strip_capture()
             return payload
 
-    async def _by_built_in_agent(self, attempt: Attempt, row: bytes, progress: RolloutProgress) -> Payload:
-        with self.phases("dispatch"):
-            task = TaskView.decode(mask_lone_surrogates(row), rollout_id=attempt.rollout_id)
-            server = self.fleet.resources_for(task.env)
+    async def _built_in_agent(self) -> Payload:
+        runner, limit_s = self.runner, self.runner.config.rollout_timeout_s
+        with runner.phases("dispatch"):
+            task = TaskView.decode(self.row.readable(), rollout_id=self.row.attempt.rollout_id)
+            server = runner.fleet.resources_for(task.env)
         loop = asyncio.get_running_loop()
-        limit_s = self.config.rollout_timeout_s
-        with self.fleet.occupied(server):
+        with runner.fleet.occupied(server):
             result = await run_rollout(
                 task,
-                resources=self.resources,
+                resources=runner.resources,
                 base_url=server.url,
-                policy=self.policy,
-                settings=self.agent_settings,
+                policy=runner.policy,
+                settings=runner.agent_settings,
                 deadline=None if limit_s is None else loop.time() + limit_s,
-                progress=progress,
-                observer=self.metrics,
+                progress=self.progress,
+                observer=runner.metrics,
             )
-        with self.phases("decode"):
+        with runner.phases("decode"):
             payload = Payload(result.verify_body)
             if result.trajectory is not None:
                 payload.put(NG_TRAJECTORY_KEY, result.trajectory)
             return payload
 
-    def _outcome(self, payload: Payload, attempt: Attempt, row: _OBJECT, timings: Timings) -> Outcome:
+    def _outcome(self, payload: Payload, labels: RowLabels) -> Outcome:
         marks = payload.failure_marks()
+        timings = self.timings()
         if marks is not None:
             return Failed(marks.failure_class, marks.message, marks.terminal, timings)
-        self._identify(payload, attempt, row)
-        if self.config.observability_enabled:
+        self._identify(payload, labels)
+        if self.runner.config.observability_enabled:
             payload.build_perf(round(timings.rollout_s * 1000, 3))
         else:
             payload.drop(NG_TRAJECTORY_KEY)
@@ -133,47 +144,36 @@ class AttemptRunner:
         facts = payload.facts()
         return Succeeded(payload.line(), facts, timings)
 
-    def _identify(self, payload: Payload, attempt: Attempt, row: _OBJECT) -> None:
+    def _identify(self, payload: Payload, labels: RowLabels) -> None:
         """Put in which rollout this is; what the row says of itself is kept where the answer does not echo it."""
+        attempt = self.row.attempt
         payload.put("_ng_task_index", attempt.key[0])
         payload.put("_ng_rollout_index", attempt.key[1])
         payload.drop("_ng_attempt_index")
         if attempt.number:
             payload.put("_ng_attempt_index", attempt.number)
-        for name in _KEPT_OF_ROW:
-            if name in row and (name == "agent_ref" or not payload.has(name)):
-                payload.put(name, bytes(row[name]))
+        payload.put("agent_ref", labels.agent_ref)
+        if labels.tags is not None and not payload.has("tags"):
+            payload.put("tags", labels.tags)
+        if not payload.has("responses_create_params"):
+            payload.put("responses_create_params", self.row.responses_create_params())
 
-    def _failed(self, error: RollgymError, progress: RolloutProgress, timings: Timings) -> Failed:
+    def failed(self, error: RollgymError) -> Failed:
         kind = failure_class(error)
-        masked = bool(error.data.get("masked"))
-        terminal = error.data.get("terminal")
-        usage = progress.usage
+        masked, terminal = bool(error.data.get("masked")), error.data.get("terminal")
+        usage = self.progress.usage
         tokens = Tokens() if usage is None else Tokens(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-        data = {name: value for name, value in error.data.items() if name not in ("terminal", "masked")}
         return Failed(
             failure_class=kind,
             message=error.message,
             terminal=masked or bool(terminal) or (terminal is None and not kind.retryable),
-            timings=timings,
+            timings=self.timings(),
             masked=masked,
             tokens=tokens,
-            data=data,
+            data={name: value for name, value in error.data.items() if name not in ("terminal", "masked")},
         )
 
-    def _timings(
-        self, progress: RolloutProgress, begun: float, admission_s: float, *, built_in: bool = True
-    ) -> Timings:
-        elapsed_s = time.monotonic() - begun
-        session_s = progress.session_wait_s if built_in else None
-        return Timings(admission_s, session_s, max(0.0, elapsed_s - (session_s or 0.0)))
-
-
-def _agent_name(row: _OBJECT) -> str:
-    ref: dict[str, Any] = msgspec.json.decode(row["agent_ref"])
-    return str(ref.get("name"))
-
-
-def _with_attempt(row: bytes, number: int) -> bytes:
-    """The row with `_ng_attempt_index` where this is not the first attempt."""
-    return row if number == 0 else b'%s,"_ng_attempt_index":%d}' % (row.rstrip()[:-1], number)
+    def timings(self) -> Timings:
+        elapsed_s = time.monotonic() - self._begun_at
+        session_s = None if self.by_agent_server else self.progress.session_wait_s
+        return Timings(self.admission_s, session_s, max(0.0, elapsed_s - (session_s or 0.0)))

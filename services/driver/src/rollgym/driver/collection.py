@@ -16,6 +16,8 @@ from rollgym.driver.attempts import AttemptRunner
 from rollgym.driver.dispatch import Dispatch, DispatchBudget, DispatchQueue
 from rollgym.driver.materialized import MaterializedRows
 from rollgym.driver.outcomes import Attempt, Failed
+from rollgym.driver.owed_row import OwedRow
+from rollgym.driver.payload_memory import PayloadMemory
 from rollgym.driver.recorder import Recorder
 
 RAMP_BATCH = 8
@@ -36,6 +38,7 @@ class Collection:
     max_attempts: int
     granted_anew: Mapping[int, int] = field(default_factory=dict)
     """Attempts that earlier starts used up and that do not count against the limit, by position."""
+    payload_memory: PayloadMemory = field(default_factory=PayloadMemory)
     _stopping: bool = False
 
     async def run(self) -> None:
@@ -70,17 +73,16 @@ class Collection:
     async def _attempt(self, dispatch: Dispatch) -> None:
         attempt = dispatch.attempt
         begun = time.monotonic()
-        row = self.rows.read(attempt.position)
         self.recorder.dispatched(attempt)
-        try:
-            with self.recorder.metrics.rollout_in_flight():
-                outcome = await self.runner.run(attempt, row, max(0.0, begun - dispatch.due_at))
-        except asyncio.CancelledError:
-            self.recorder.cancelled(attempt, time.monotonic() - begun)
-            raise
-        del row
-        last = isinstance(outcome, Failed) and (outcome.terminal or self._used_up(attempt))
-        await self.recorder.record(attempt, outcome, last=last)
+        with self.payload_memory.reservation() as memory:
+            try:
+                with self.recorder.metrics.rollout_in_flight():
+                    outcome = await self.runner.run(OwedRow(self.rows, attempt), begun - dispatch.due_at, memory)
+            except asyncio.CancelledError:
+                self.recorder.cancelled(attempt, time.monotonic() - begun)
+                raise
+            last = isinstance(outcome, Failed) and (outcome.terminal or self._used_up(attempt))
+            await self.recorder.record(attempt, outcome, last=last)
         if isinstance(outcome, Failed) and not last:
             self.queue.retry(attempt)
 

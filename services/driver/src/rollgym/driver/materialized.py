@@ -105,6 +105,7 @@ def materialize(config: RolloutCollectionConfig, path: Path) -> MaterializedRows
                     rollout_index = rollouts_of_task[task_index]
                     rollouts_of_task[task_index] += 1
                     line = _stamped(fields, task_index, rollout_index, config.num_repeats_add_seed)
+                    line = unmask_lone_surrogates(line) if task.masked else line
                     rows.add(rows.size_bytes, (task_index, rollout_index))
                     rows.size_bytes += file.write(line + b"\n")
             file.flush()
@@ -176,8 +177,7 @@ def _stamped(fields: _RawObject, task_index: int, rollout_index: int, add_seed: 
     fields["_ng_rollout_index"] = msgspec.Raw(b"%d" % rollout_index)
     line = _encoder.encode(_with_seed(fields, rollout_index) if add_seed else fields)
     # A task line may hold line ends between its tokens no more than the file may; `format` takes them out.
-    one_line = line if b"\n" not in line and b"\r" not in line else msgspec.json.format(line, indent=-1)
-    return unmask_lone_surrogates(one_line)
+    return line if b"\n" not in line and b"\r" not in line else msgspec.json.format(line, indent=-1)
 
 
 def _with_seed(fields: _RawObject, seed: int) -> _RawObject:

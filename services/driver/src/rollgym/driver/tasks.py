@@ -48,10 +48,11 @@ _wanted_decoder = msgspec.json.Decoder(_Wanted)
 
 @dataclass(frozen=True, slots=True)
 class TaskLine:
-    """One valid task line: its bytes (lone surrogates masked) and where it wants to go."""
+    """One valid task line: its bytes (lone surrogates masked, if `masked` says so) and where it wants to go."""
 
     number: int
     content: bytes
+    masked: bool
     env: str | None
     agent: str | None
     task_index: int | None
@@ -153,6 +154,7 @@ def _task_line(line: Line) -> TaskLine:
     return TaskLine(
         number=line.number,
         content=content,
+        masked=content is not line.content,
         env=_decoded(wanted.env, str, "env must be the name of an environment"),
         agent=_agent_name(wanted.agent_ref),
         task_index=_decoded(wanted.task_index, int, "_ng_task_index must be an integer"),

@@ -1,0 +1,84 @@
+"""One owed row on its way to an agent: read from disk when it is needed, held no longer.
+
+A thousand rows in flight, each with its history, would be hundreds of megabytes of copies of a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractStreamWriter
+
+from rollgym.common.surrogates import decode_masking
+from rollgym.driver.materialized import MaterializedRows
+from rollgym.driver.outcomes import Attempt
+from rollgym.driver.tasks import AgentRef
+
+_CHUNK_BYTES = 256 * 1024
+
+
+class _Fields(msgspec.Struct, gc=False):
+    agent_ref: msgspec.Raw
+    responses_create_params: msgspec.Raw
+    tags: msgspec.Raw | None = None
+
+
+_decoder = msgspec.json.Decoder(_Fields)
+
+
+@dataclass(frozen=True, slots=True)
+class RowLabels:
+    """What a result keeps of its row, encoded; copies, so that the row itself can go."""
+
+    agent: str
+    agent_ref: bytes
+    tags: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwedRow:
+    """Where a row is, and which attempt it is for."""
+
+    rows: MaterializedRows
+    attempt: Attempt
+
+    def read(self) -> bytes:
+        """The row's bytes, with `_ng_attempt_index` where this is not the first attempt."""
+        row = self.rows.read(self.attempt.position)
+        number = self.attempt.number
+        return row if number == 0 else b'%s,"_ng_attempt_index":%d}' % (row[:-1], number)
+
+    def readable(self) -> bytes:
+        """The row as the decoder takes it: lone surrogates masked, if it has any."""
+        return decode_masking(self.read(), _decoder)[1]
+
+    def labels(self) -> RowLabels:
+        fields, _ = decode_masking(self.read(), _decoder)
+        return RowLabels(
+            agent=msgspec.json.decode(fields.agent_ref, type=AgentRef).name,
+            agent_ref=bytes(fields.agent_ref),
+            tags=None if fields.tags is None else bytes(fields.tags),
+        )
+
+    def responses_create_params(self) -> bytes:
+        fields, _ = decode_masking(self.read(), _decoder)
+        return bytes(fields.responses_create_params)
+
+
+class RowBody(aiohttp.Payload):
+    """A row as a request body that is read when it is sent, and is not kept while the answer is awaited."""
+
+    def __init__(self, row: OwedRow) -> None:
+        super().__init__(row, content_type="application/json")
+        self._row = row
+        self._size = len(row.read())
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._row.read().decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        body = self._row.read()
+        for start in range(0, len(body), _CHUNK_BYTES):
+            await writer.write(body[start : start + _CHUNK_BYTES])
