@@ -62,8 +62,8 @@ def test_an_input_of_another_form_is_refused(value: Any) -> None:
 def test_the_rows_tools_win_over_the_environments() -> None:
     seed = SeedAnswer(tools=[b'{"name":"theirs"}'])
     assert offered_tools(task({"tools": [{"name": "own"}]}), seed) == (b'{"name":"own"}',)
-    for params in ({}, {"tools": []}, {"tools": None}):
-        assert offered_tools(task(params), seed) == seed.tools
+    without: list[dict[str, Any]] = [{}, {"tools": []}, {"tools": None}]
+    assert all(offered_tools(task(params), seed) == seed.tools for params in without)
     with pytest.raises(BadRequest, match="tools is no list"):
         offered_tools(task({"tools": "all"}), seed)
 

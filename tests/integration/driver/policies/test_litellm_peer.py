@@ -6,6 +6,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -77,6 +78,11 @@ def policy(url: str, kind: str, model: str, **fields: object) -> PolicySettings:
     return PolicySettings.model_validate({"kind": kind, "base_url": url, "model": model, **values})
 
 
+def typed(plain: list[dict[str, Any]]) -> Any:
+    """Plain dictionaries where the client's signatures want its typed ones."""
+    return plain
+
+
 def said(turn: ModelTurn) -> list[str]:
     items = [jsonx.loads(item) for item in turn.output]
     return [part["text"] for item in items if item["type"] == "message" for part in item["content"]]
@@ -102,8 +108,8 @@ async def test_parallel_tool_calls_are_what_openais_client_sees(proxy: str) -> N
     async with openai.AsyncOpenAI(base_url=proxy, api_key=MASTER_KEY, max_retries=0) as client:
         completion = await client.chat.completions.create(
             model="mock-tools",
-            messages=chat_messages([QUESTION]),  # type: ignore[arg-type]  # their typed dicts, given as plain ones
-            tools=chat_tools([WEATHER]),  # type: ignore[arg-type]  # as above
+            messages=typed(chat_messages([QUESTION])),
+            tools=typed(chat_tools([WEATHER])),
         )
     turn = await ask(policy(proxy, "openai-chat", "mock-tools"))
     (message,) = chat_messages([jsonx.loads(item) for item in turn.output])

@@ -5,6 +5,7 @@ from typing import Any
 
 import openai
 import pytest
+from openai.types.responses import Response
 
 from integration.driver.policies.conversations import (
     QUESTION,
@@ -27,6 +28,11 @@ def client(server: ModelServer) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=server.base_url, api_key=KEY, max_retries=0)
 
 
+def typed(plain: list[dict[str, Any]]) -> Any:
+    """Plain dictionaries where the client's signatures want its typed ones."""
+    return plain
+
+
 def items(turn: ModelTurn) -> list[dict[str, Any]]:
     return [jsonx.loads(item) for item in turn.output]
 
@@ -39,24 +45,25 @@ def as_chat_message(message: Any) -> dict[str, Any]:
 
 async def test_responses_the_same_request_and_the_same_items() -> None:
     async with model_server(Answer(responses_answer())) as server, client(server) as theirs:
-        answer = await theirs.responses.create(  # type: ignore[call-overload]  # their typed dicts, given as plain ones
-            model="m", input=[QUESTION], tools=[WEATHER], temperature=0.5
+        answer = await theirs.responses.create(
+            model="m", input=typed([QUESTION]), tools=typed([WEATHER]), temperature=0.5
         )
         ours = await ask(settings(server, "openai-responses"), temperature=0.5)
     assert server.requests[0] == server.requests[1]
     assert items(ours) == [item.model_dump(exclude_unset=True) for item in answer.output]
     assert ours.response_id == answer.id
     assert ours.usage is not None
+    assert answer.usage is not None
     assert ours.usage.to_responses()["total_tokens"] == answer.usage.total_tokens
 
 
 async def test_responses_a_second_turn_sends_back_what_the_client_would() -> None:
     async with model_server(Answer(responses_answer())) as server, client(server) as theirs:
-        answer = await theirs.responses.create(model="m", input=[QUESTION], tools=[WEATHER])  # type: ignore[call-overload]  # as above
+        answer = await theirs.responses.create(model="m", input=typed([QUESTION]), tools=typed([WEATHER]))
         first = await ask(settings(server, "openai-responses"))
         output = {"type": "function_call_output", "call_id": "call_Lisbon", "output": "sunny"}
         history = [QUESTION, *(item.model_dump(exclude_unset=True) for item in answer.output), output]
-        await theirs.responses.create(model="m", input=history, tools=[WEATHER])  # type: ignore[call-overload]  # as above
+        await theirs.responses.create(model="m", input=typed(history), tools=typed([WEATHER]))
         await ask(settings(server, "openai-responses"), [QUESTION, *items(first), output])
     assert server.requests[2] == server.requests[3]
 
@@ -78,8 +85,8 @@ async def test_chat_the_same_request_and_the_same_message() -> None:
     async with model_server(Answer(chat_answer())) as server, client(server) as theirs:
         answer = await theirs.chat.completions.create(
             model="m",
-            messages=chat_messages([QUESTION]),  # type: ignore[arg-type]  # their typed dicts, given as plain ones
-            tools=[FUNCTION],  # type: ignore[list-item]  # as above
+            messages=typed(chat_messages([QUESTION])),
+            tools=typed([FUNCTION]),
             max_completion_tokens=9,
         )
         ours = await ask(settings(server, "openai-chat"), max_output_tokens=9)
@@ -102,8 +109,6 @@ async def test_chat_streamed_the_same_message() -> None:
 
 @pytest.mark.parametrize("kind", ["openai-responses", "openai-chat"])
 async def test_our_objects_are_what_the_client_reads_as_its_own(kind: str) -> None:
-    from openai.types.responses import Response
-
     answer = responses_answer() if kind == "openai-responses" else chat_answer()
     async with model_server(Answer(answer)) as server:
         turn = await ask(settings(server, kind))

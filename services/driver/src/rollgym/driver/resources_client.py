@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
-from uuid import uuid4
 
 import aiohttp
 import msgspec
@@ -56,6 +55,8 @@ MASKED_HEADER = "X-Rollgym-Masked"
 DONE_HEADER = "X-Rollgym-Done"
 SESSION_HEADER = "X-Session-Id"
 CLOSE_RETRY_S = 0.25
+SEED_GRACE_S = 0.5
+_FOR_THE_MODEL = frozenset({400, 404, 405, 413, 415, 422, 500})
 RESERVED_PATHS = frozenset(
     {
         "aggregate_metrics",
@@ -141,7 +142,7 @@ class ResourcesClient:
         """POST once and read the whole answer, whatever its status. `broken`: the error of a call cut off midway."""
         if self._http is None:
             raise RuntimeError("the resources client is not open: use it as an async context manager")
-        with _connection_errors(url, broken):
+        with connection_errors(url, broken):
             async with self._http.post(
                 URL(url, encoded=True), data=body, headers=headers, allow_redirects=False
             ) as response:
@@ -155,22 +156,23 @@ class ResourcesSession:
     def __init__(self, client: ResourcesClient, base_url: str) -> None:
         self._client = client
         self._base_url = base_url
-        self._proposed_id = uuid4().hex
         self._cookies: dict[str, str] = {}
+        self._seeding: asyncio.Task[_Reply] | None = None
         self.session_id: str | None = None
         self.state = SessionState.NEW
 
     async def seed(self, row: bytes) -> SeedAnswer:
         """Open the session for a task row; waits as long as the server's patience for a free environment.
 
-        The server learns an id of our choosing, so that a seed whose answer never came can be closed all the same.
-        Raises EnvBusy, EnvRefused, EnvProtocolError, AgentRequestFailed (the row was refused) and their kind.
+        Cancelled, it leaves the request under way for `close` to settle: its answer may bring a session yet. Raises
+        EnvBusy, EnvRefused, EnvProtocolError, AgentRequestFailed (the row was refused) and their kind.
         """
         if self.state is not SessionState.NEW:
             raise RuntimeError(f"the session is {self.state.value}: seed it once")
         self.state = SessionState.SEEDING
         try:
-            reply = await self._send("/seed_session", row, EnvLost, {SESSION_HEADER: self._proposed_id})
+            self._seeding = asyncio.create_task(self._send("/seed_session", row, EnvLost))
+            reply = await asyncio.shield(self._seeding)
         except (EnvRefused, LocalResourceError):
             self.state = SessionState.CLOSED  # the server never heard of it
             raise
@@ -180,9 +182,8 @@ class ResourcesSession:
                 self.state = SessionState.CLOSED  # the server itself said no, not something on the way to it
             error = error or _unknown_refusal(reply, self._base_url)
             if isinstance(error, RequestError) and not isinstance(error, Unauthorized):
-                raise AgentRequestFailed(
-                    f"the seed was refused: {error.message}", **error.data, terminal=True
-                ) from error
+                data = {**error.data, "terminal": True}
+                raise AgentRequestFailed(f"the seed was refused: {error.message}", **data) from error
             raise error
         answer = _seed_answer(reply, self._base_url)
         self.session_id = answer.session_id
@@ -203,7 +204,7 @@ class ResourcesSession:
             return ToolAnswer(text, ok=False, done=True, error_type=error.code)
         if isinstance(error, RequestError) and not isinstance(error, Unauthorized):
             return ToolAnswer(text, ok=False, error_type=error.code)
-        if error is None and (reply.status == 500 or 400 <= reply.status < 500):
+        if error is None and reply.status in _FOR_THE_MODEL:
             # A resources server that is not ours: what its tool raised, or its own refusal, is for the model to read.
             return ToolAnswer(text or f'{{"error":"HTTP {reply.status}"}}', ok=False, error_type=f"http_{reply.status}")
         raise error or _unknown_refusal(reply, self._base_url)
@@ -232,38 +233,47 @@ class ResourcesSession:
         if self.state in (SessionState.NEW, SessionState.CLOSED):
             self.state = SessionState.CLOSED
             return
-        seeded = self.state is SessionState.OPEN
         self.state = SessionState.CLOSED
-        body = b"{}" if seeded and self._identified else jsonx.dumps({"resources_session_id": self._proposed_id})
-        await _shielded(self._close(body, timeout_s))
+        await _shielded(self._close(timeout_s))
 
-    @property
-    def _identified(self) -> bool:
-        return bool(self._cookies) or self.session_id is not None
-
-    async def _close(self, body: bytes, timeout_s: float) -> None:
-        """Repeat the close until the server takes it: closing twice is closing once."""
-        cause = "no answer"
+    async def _close(self, timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):
-                while True:
-                    try:
-                        reply = await self._send("/close_session", body, EnvLost)
-                        if reply.status < 500:
-                            return
-                        cause = _said(reply, f"{self._base_url}/close_session")
-                    except EnvRefused:
-                        return  # no server is there any more, and so no session
-                    except RollgymError as error:
-                        cause = error.message
-                    await asyncio.sleep(CLOSE_RETRY_S)
+                await self._settle_seed()
+                if self._cookies or self.session_id is not None:
+                    await self._close_until_taken()
         except TimeoutError:
-            _log.warning("session_not_closed", session_id=self.session_id or self._proposed_id, cause=cause)
+            _log.warning("session_not_closed", session_id=self.session_id, url=self._base_url)
 
-    async def _send(
-        self, path: str, body: bytes, broken: type[RollgymError], headers: dict[str, str] | None = None
-    ) -> _Reply:
-        sent = dict(headers or {})
+    async def _settle_seed(self) -> None:
+        """After a cancelled seed: give its answer a moment, since only that tells which session to close; then hang up,
+        which tells the server that nobody waits."""
+        seeding = self._seeding
+        if seeding is None:
+            return
+        try:
+            await asyncio.wait([seeding], timeout=SEED_GRACE_S)
+        finally:
+            seeding.cancel()
+            await asyncio.wait([seeding])
+        if not seeding.cancelled():
+            seeding.exception()  # seen: the rollout is over already
+
+    async def _close_until_taken(self) -> None:
+        """Repeat the close until the server takes it: closing twice is closing once. Ends with the caller's time."""
+        while True:
+            try:
+                reply = await self._send("/close_session", b"{}", EnvLost)
+                if reply.status < 500:
+                    return
+            except EnvRefused:
+                return  # no server is there any more, and so no session
+            except RollgymError as error:
+                _log.debug("close_failed", cause=error.message)
+            await asyncio.sleep(CLOSE_RETRY_S)
+
+    async def _send(self, path: str, body: bytes, broken: type[RollgymError]) -> _Reply:
+        sent: dict[str, str] = {}
         if self._cookies:
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
         elif self.session_id is not None:
@@ -290,7 +300,7 @@ async def _shielded(work: Coroutine[Any, Any, None]) -> None:
 
 
 @contextmanager
-def _connection_errors(url: str, broken: type[RollgymError]) -> Iterator[None]:
+def connection_errors(url: str, broken: type[RollgymError]) -> Iterator[None]:
     """Give aiohttp's errors our names: never connected, cut off midway (`broken`), or no HTTP at all.
 
     A TimeoutError inside is aiohttp's own (our bounds cancel, they do not raise here).
@@ -337,7 +347,7 @@ def _unknown_refusal(reply: _Reply, url: str) -> RollgymError:
         kind = EnvBusy
     elif reply.status in (502, 504):
         kind = EnvRefused
-    elif reply.status in (401, 403):
+    elif reply.status in (401, 403, 421):
         kind = SessionUnknown
     elif reply.status == 410:
         kind = SessionReclaimed
