@@ -2,8 +2,8 @@
 
 A gate learns from the server's answers. After a refusal, our sessions at that moment are its ceiling: below it, a freed
 slot admits the next waiter at once; at it, one waiter probes, after a back-off that grows while probes are refused, and
-each success widens the probing twofold. A failure that says nothing about capacity (a timeout, a reset) delays that one
-waiter; several in a row without a success count as a refusal.
+each success lets one more probe at a time, so that probing doubles with each round. A failure that says nothing about
+capacity (a timeout, a reset) delays that one waiter; several in a row without a success count as a refusal.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Gate:
         self._last_success = self.now()
         if slot.probe:
             self._probes -= 1
-            self._probe_window = min(self._probe_window * 2, self.max_handshakes)
+            self._probe_window = min(self._probe_window + 1, self.max_handshakes)
             self._probe_at = self.now()
         if self.ceiling is not None:
             self.ceiling = max(self.ceiling, self.confirmed)

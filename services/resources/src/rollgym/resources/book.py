@@ -12,7 +12,8 @@ from rollgym.resources.closing import Closers
 from rollgym.resources.metrics import ResourcesMetrics
 from rollgym.resources.openenv_client import EpisodeSocket
 from rollgym.resources.opening import Opener
-from rollgym.resources.sessions import Session, SessionHouse, SessionLimits
+from rollgym.resources.session_state import SessionHouse, SessionLimits
+from rollgym.resources.sessions import Session
 
 
 @dataclass
@@ -56,14 +57,14 @@ class SessionBook:
 
     def begin(self, opener: Opener, reset: bytes) -> Session:
         """A new session that starts to open."""
-        session = Session(opener, self._house)
+        session = Session(opener, self._house, reset)
         self._live[session.id] = session
-        session.begin(reset)
+        session.begin()
         return session
 
     def refused(self, opener: Opener, error: RollgymError) -> Session:
         """A session that will never open, so that what follows its seed can be told why."""
-        session = Session(opener, self._house)
+        session = Session(opener, self._house, b"{}")
         session.refuse(error)
         return session
 

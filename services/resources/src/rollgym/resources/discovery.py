@@ -51,7 +51,10 @@ class Discovery:
         if self.known is not None:
             return self.known
         await self._ask_schema()
-        tools = None if self._rules_out_tools() else await self._listed(socket, timeout_s)
+        listed = None if self.known or self._rules_out_tools() else await self._listed(socket, timeout_s)
+        if self.known is not None:  # somebody else, who asked at the same time, was told first
+            return self.known
+        tools = None if listed is None else [_tool(item) for item in listed]
         found = ToolSet(tools if tools is not None else [step_tool(self._schema)])
         if tools is not None or self._schema_settled:
             self.known = found
@@ -62,7 +65,7 @@ class Discovery:
                 )
         return found
 
-    async def _listed(self, socket: EpisodeSocket, timeout_s: float) -> list[Tool] | None:
+    async def _listed(self, socket: EpisodeSocket, timeout_s: float) -> list[dict[str, Any]] | None:
         """The tools that `list_tools` names; None where the environment knows no such thing."""
         answer = await socket.request(frames.LIST_TOOLS, timeout_s)
         if isinstance(answer, ErrorFrame):
@@ -73,8 +76,7 @@ class Discovery:
         listed = observation.get("tools") if isinstance(observation, dict) else None
         if not isinstance(listed, list):
             return None
-        tools = [_tool(item) for item in listed if isinstance(item, dict) and isinstance(item.get("name"), str)]
-        return tools or None
+        return [item for item in listed if isinstance(item, dict) and isinstance(item.get("name"), str)] or None
 
     def _rules_out_tools(self) -> bool:
         schema = self._schema

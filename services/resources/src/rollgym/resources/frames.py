@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -87,7 +87,8 @@ class _Frame(msgspec.Struct, gc=False):
     data: msgspec.Raw = msgspec.Raw()
 
 
-class _ObservationFrame(msgspec.Struct, tag="observation", gc=False):
+class _ObservationFrame(msgspec.Struct, gc=False):
+    type: Literal["observation"]
     data: _Data
 
 

@@ -67,7 +67,7 @@ async def _result(request: Request, method: str, params: dict[str, Any]) -> dict
 async def _called(request: Request, params: dict[str, Any]) -> dict[str, Any]:
     session = _session(request)
     try:
-        async with ClientWatch(request):
+        async with ClientWatch(request.receive):
             result = await session.call(str(params.get("name")), jsonx.dumps(params.get("arguments") or {}))
     except RollgymError as error:
         if not session.is_live:

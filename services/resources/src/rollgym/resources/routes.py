@@ -11,19 +11,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rollgym.common import jsonx
-from rollgym.common.errors import BadRequest, RollgymError
+from rollgym.common.errors import RollgymError
 from rollgym.common.service import error_response
 from rollgym.resources.aggregate_metrics import aggregate
 from rollgym.resources.bodies import CallerId, Seed, parse, parse_close, parse_seed
 from rollgym.resources.mcp import mcp
 from rollgym.resources.server import EnvironmentDoor, ResourcesServer
 from rollgym.resources.sessions import Session
-from rollgym.resources.signing import SESSION_HEADER, cookie_header, cookie_value
+from rollgym.resources.signing import cookie_header
+from rollgym.resources.tool_route import ToolRoute, credential, session_in
 from rollgym.resources.verify import VerifyBody
 from rollgym.resources.watching import ClientWatch
 
 MASKED_HEADER = "X-Rollgym-Masked"
-DONE_HEADER = "X-Rollgym-Done"
 CLOSE_HEADER = "X-Rollgym-Close"
 MCP_TOKEN_HEADER = "X-NeMo-Gym-Session-Token"
 
@@ -31,19 +31,6 @@ MCP_TOKEN_HEADER = "X-NeMo-Gym-Session-Token"
 def server_of(request: Request) -> ResourcesServer:
     server: ResourcesServer = request.app.state.resources
     return server
-
-
-def session_of(request: Request) -> Session:
-    """The session that a request belongs to, by `X-Session-Id` or cookie.
-
-    Raises BadRequest where it names none, SessionUnknown for a guess or a forgery, SessionElsewhere for one of another
-    process.
-    """
-    server = server_of(request)
-    given = request.headers.get(SESSION_HEADER) or cookie_value(request.headers.get("cookie", ""))
-    if not given:
-        raise BadRequest("no session: send the cookie that /seed_session set, or X-Session-Id")
-    return server.book.found(server.signer.session_id(given) if "." in given else given)
 
 
 # Seeding
@@ -54,7 +41,7 @@ async def seed_session(request: Request) -> Response:
     seed = parse_seed(await request.body())
     server = server_of(request)
     door = server.doors[server.environments.chosen(seed.env).name]
-    async with ClientWatch(request):
+    async with ClientWatch(request.receive):
         if seed.caller is not None:
             return await _seed_for_caller(server, door, seed, seed.caller)
         return await _seed(server, door, seed)
@@ -121,22 +108,10 @@ def _with_cookie(response: Response, server: ResourcesServer, session: Session) 
 # The session's calls
 
 
-async def call_tool(request: Request) -> Response:
-    """Call one of the session's tools; the answer's text is what the model reads."""
-    started = time.perf_counter()
-    body = await request.body()
-    session = session_of(request)
-    async with ClientWatch(request):
-        result = await session.call(request.path_params["tool"], body)
-    server_of(request).metrics.called(time.perf_counter() - started)
-    media_type = "application/json" if result.answer.is_json else "text/plain"
-    return Response(result.answer.text, media_type=media_type, headers={DONE_HEADER: "1"} if result.done else None)
-
-
 async def verify(request: Request) -> Response:
     """The episode's reward, or why there is none; ends the session."""
     body = parse(await request.body(), VerifyBody)
-    result = await session_of(request).verify()
+    result = await session_in(request.scope).verify()
     if result.invalid is not None:
         raise result.invalid
     if result.masked and result.failure is not None and server_of(request).settings.masked_as_error:
@@ -156,7 +131,7 @@ async def close_session(request: Request) -> Response:
     if caller is not None:
         session_id, ended = caller.id, await server_of(request).book.close_by_caller(caller.id, caller.episode)
     else:
-        session = session_of(request)
+        session = session_in(request.scope)
         session_id, ended = session.id, await session.close()
     headers = {CLOSE_HEADER: "closed" if ended else "already closed"}
     return JSONResponse({"resources_session_id": session_id}, headers=headers)
@@ -178,8 +153,8 @@ async def reverify_mode(_: Request) -> Response:
 async def tools(request: Request) -> Response:
     """The tools of every environment, or of the session that the request names."""
     server = server_of(request)
-    if request.headers.get(SESSION_HEADER) or cookie_value(request.headers.get("cookie", "")):
-        session = session_of(request)
+    if credential(request.scope) is not None:
+        session = session_in(request.scope)
         known = session.tools or server.doors[session.environment.name].discovery.known
         listed = [tool.as_function() for tool in known] if known else []
         return JSONResponse({"env": session.environment.name, "tools": listed})
@@ -219,8 +194,9 @@ async def sessions(request: Request) -> Response:
 
 
 def routes(*, tools_over_mcp: bool) -> Sequence[BaseRoute]:
-    """The API's routes; the tools come last, as any other name is a tool's."""
+    """The API's routes; the tools' comes first, as it is asked the most."""
     return [
+        ToolRoute(),
         Route("/seed_session", seed_session, methods=["POST"]),
         Route("/verify", verify, methods=["POST"]),
         Route("/close_session", close_session, methods=["POST"]),
@@ -229,5 +205,4 @@ def routes(*, tools_over_mcp: bool) -> Sequence[BaseRoute]:
         Route("/tools", tools, methods=["GET"]),
         Route("/sessions", sessions, methods=["GET"]),
         *([Route("/mcp", mcp, methods=["POST"])] if tools_over_mcp else []),
-        Route("/{tool}", call_tool, methods=["POST"]),
     ]

@@ -19,7 +19,7 @@ from rollgym.resources.keepalive import Keepalive
 from rollgym.resources.metrics import ResourcesMetrics
 from rollgym.resources.openenv_client import SocketLimits
 from rollgym.resources.opening import Opener, OpeningLimits
-from rollgym.resources.sessions import SessionLimits
+from rollgym.resources.session_state import SessionLimits
 from rollgym.resources.settings import ResourcesSettings
 from rollgym.resources.signing import Signer
 from rollgym.resources.tools import ToolSet

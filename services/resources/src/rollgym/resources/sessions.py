@@ -1,22 +1,13 @@
-"""One session: an episode on an environment server, its state, and the order in which calls on it are served.
+"""One session: an episode on an environment server, and the order in which calls on it are served.
 
-opening ──► open ◄──► busy
-   │          │         │
-   ▼          ▼         ▼
- lost     closing ──► closed          lost: its socket died        reclaimed: idle for too long
-
-Every change goes through this object, which alone holds the socket. Calls take turns in order of arrival.
+Every change of state goes through this object, which alone holds the socket.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 
 from websockets.exceptions import ConnectionClosed
 
@@ -26,123 +17,62 @@ from rollgym.common.errors import (
     PayloadTooLarge,
     RollgymError,
     SessionClosed,
-    SessionQueueFull,
     SessionReclaimed,
 )
 from rollgym.common.failures import FailureClass, failure_class
 from rollgym.common.logs import get_logger
 from rollgym.resources.admission import Slot
-from rollgym.resources.closing import Closers
 from rollgym.resources.environments import Environment
+from rollgym.resources.episode import Episode
 from rollgym.resources.frames import ErrorFrame, Observation
-from rollgym.resources.metrics import ResourcesMetrics
 from rollgym.resources.openenv_client import EpisodeSocket
 from rollgym.resources.opening import OpenEpisode, Opener
-from rollgym.resources.rewards import RewardTally
+from rollgym.resources.session_state import LIVE, CallResult, SessionHouse, SessionState
 from rollgym.resources.signing import handle, new_session_id
-from rollgym.resources.tools import Answer, Tool, ToolSet
+from rollgym.resources.tools import Tool, ToolSet
+from rollgym.resources.turns import Turns
 from rollgym.resources.verdicts import TOO_BIG_CLOSE, close_code
-from rollgym.resources.verify import Failure, Verification, verification
+from rollgym.resources.verify import Failure, Verification
 
 log = get_logger(__name__)
 
-QUEUE_LIMIT = 64
 CLOSE_ANSWER_S = 0.5
-METADATA_BYTES = 64 * 1024
-
-
-class SessionState(StrEnum):
-    """What a session is doing, or how it ended."""
-
-    OPENING = "opening"
-    OPEN = "open"
-    BUSY = "busy"
-    CLOSING = "closing"
-    CLOSED = "closed"
-    LOST = "lost"
-    RECLAIMED = "reclaimed"
-
-
-LIVE = frozenset({SessionState.OPENING, SessionState.OPEN, SessionState.BUSY})
-
-
-@dataclass(frozen=True)
-class SessionLimits:
-    """Seconds that a step may take, and that a close waits for the calls ahead of it."""
-
-    step_timeout_s: float
-    close_wait_s: float
-
-
-@dataclass(frozen=True)
-class SessionHouse:
-    """What all sessions share. `ended` is told of each session's end, once."""
-
-    closers: Closers
-    metrics: ResourcesMetrics
-    limits: SessionLimits
-    ended: Callable[[Session], None]
-
-
-@dataclass(frozen=True, slots=True)
-class CallResult:
-    """A tool call's answer, and whether it ended the episode."""
-
-    answer: Answer
-    done: bool
 
 
 class Session:
     """One session. `begin` opens it; `call`, `verify` and `close` may come from any number of requests at once."""
 
     __slots__ = (
+        "_episode",
         "_house",
-        "_in_flight",
-        "_initial",
-        "_initial_digest",
-        "_last_active",
-        "_last_finished",
-        "_metadata",
         "_opener",
         "_opening",
         "_opening_error",
         "_opening_waiters",
-        "_reset",
         "_slot",
         "_socket",
-        "_tally",
-        "_turn",
+        "_turns",
         "_verification",
         "created_at",
-        "done",
         "failure",
         "id",
         "state",
-        "steps",
         "tools",
         "was_open",
     )
 
-    def __init__(self, opener: Opener, house: SessionHouse) -> None:
+    def __init__(self, opener: Opener, house: SessionHouse, reset: bytes) -> None:
         self.id = new_session_id()
         self.state = SessionState.OPENING
         self.failure: Failure | None = None
-        self.steps = 0
-        self.done = False
         self.was_open = False
         self.tools: ToolSet | None = None
-        self._initial: Observation | None = None
         self.created_at = time.time()
         self._opener, self._house = opener, house
         self._socket: EpisodeSocket | None = None
         self._slot: Slot | None = None
-        self._turn = asyncio.Lock()
-        self._in_flight = 0
-        self._last_active = self._last_finished = _now()
-        self._tally = RewardTally(opener.environment.reward_mode)
-        self._metadata: bytes | None = None
-        self._reset: bytes | None = None
-        self._initial_digest = b""
+        self._turns = Turns()
+        self._episode = Episode(opener.environment.reward_mode, reset, _now())
         self._verification: Verification | None = None
         self._opening: asyncio.Task[None] | None = None
         self._opening_error: RollgymError | None = None
@@ -169,20 +99,22 @@ class Session:
         """The task that opens the session."""
         return self._opening
 
+    @property
+    def steps(self) -> int:
+        return self._episode.steps
+
     def take_initial(self) -> Observation | None:
         """The reset's observation, once: nothing keeps it after that."""
-        initial, self._initial = self._initial, None
-        return initial
+        return self._episode.take_initial()
 
     def idle_s(self) -> float:
         """Seconds since the last call ended; 0 while one is in flight or the session is opening."""
-        return 0.0 if self._in_flight or self.state is SessionState.OPENING else _now() - self._last_active
+        return 0.0 if self.state is SessionState.OPENING else self._turns.idle_s()
 
     # Opening
 
-    def begin(self, reset: bytes) -> None:
-        """Start to open, with `reset`'s arguments as JSON text. `opened` waits for it."""
-        self._reset = reset
+    def begin(self) -> None:
+        """Start to open. `opened` waits for it."""
         self._opening = asyncio.create_task(self._open(), name=f"open-{self.handle}")
 
     def refuse(self, error: RollgymError) -> None:
@@ -208,25 +140,28 @@ class Session:
         self._require_live()
 
     async def _open(self) -> None:
-        assert self._reset is not None
         try:
-            episode = await self._opener.reopened(self._reset)
+            opened = await self._opener.reopened(self._episode.reset)
         except RollgymError as error:
             self.refuse(error)
             return
-        self._adopt(episode)
+        except Exception:
+            log.exception("opening failed", session=self.handle, env=self.environment.name)
+            self.refuse(RollgymError("opening the session failed; the server's log says how"))
+            return
+        if self.state is not SessionState.OPENING:  # it ended in the instant in which the environment answered
+            self._house.closers.close(opened.socket, opened.slot)
+            return
+        self._adopt(opened)
+        self._episode.begin(opened.initial, _now())
         self.was_open = True
         self._house.metrics.session_opened()
-        self._initial = episode.initial
-        self._initial_digest = _digest(episode.initial)
-        self._tally.add(episode.initial.reward)
-        self.done = episode.initial.done
 
-    def _adopt(self, episode: OpenEpisode) -> None:
-        self._socket, self._slot, self.tools = episode.socket, episode.slot, episode.tools
-        self._last_active = self._last_finished = _now()
+    def _adopt(self, opened: OpenEpisode) -> None:
+        self._socket, self._slot, self.tools = opened.socket, opened.slot, opened.tools
+        self._turns.restart_idling()
         self.state = SessionState.OPEN
-        episode.socket.on_lost(self._socket_lost)
+        opened.socket.on_lost(self._socket_lost)
 
     async def _cancel_opening(self, why: str) -> None:
         """Stop opening and wait until nothing of it is left."""
@@ -244,11 +179,13 @@ class Session:
         where the session or its episode is over; EnvLost, EnvProtocolError or PayloadTooLarge where it ends now. When
         cancelled during the step, the session is lost: its answer would come too late to be told apart.
         """
+        if self.state is SessionState.OPENING:
+            await self.opened()
         self._require_live()
         assert self.tools is not None
         tool = self.tools.named(name)
         arguments = tool.check(body)
-        await self._take_turn()
+        await self._turns.take()
         try:
             self._require_live()
             return await self._step(tool, arguments)
@@ -256,25 +193,25 @@ class Session:
             self._end_turn()
 
     async def _step(self, tool: Tool, arguments: bytes) -> CallResult:
-        if self.done:
+        episode = self._episode
+        if episode.done:
             raise SessionClosed("the episode is over: it takes no more steps", env=self.environment.name)
         self._require_unreaped()
         if self._socket is None or not self._socket.is_open:
             await self._reopen()
         assert self._socket is not None
         self.state = SessionState.BUSY
-        self.steps += 1
-        self._reset = None
+        episode.step_sent()
         answer = await self._answered(self._socket, tool.frame(arguments))
-        if isinstance(answer, ErrorFrame):
-            if not answer.of_the_environment:
-                raise self._lost(EnvProtocolError if not answer.ends_session else EnvLost, _told(answer))
-        else:
-            self._note(answer)
+        self._require_live()
+        if isinstance(answer, Observation):
+            episode.step_answered(answer)
+        elif not answer.of_the_environment:
+            raise self._lost(EnvLost if answer.ends_session else EnvProtocolError, _told(answer))
         self._require_unreaped()
-        self._last_finished = _now()
+        episode.resume(_now())
         self.state = SessionState.OPEN
-        return CallResult(tool.answer(answer), self.done)
+        return CallResult(tool.answer(answer), episode.done)
 
     async def _answered(self, socket: EpisodeSocket, frame: bytes) -> Observation | ErrorFrame:
         """Send a step, once. Whatever keeps its answer away ends the session."""
@@ -295,29 +232,22 @@ class Session:
             self._lose(Failure("cancelled", "the client went away during a step"))
             raise
 
-    def _note(self, frame: Observation) -> None:
-        self._tally.add(frame.reward)
-        self.done = frame.done
-        if frame.metadata is not None and len(frame.metadata) <= METADATA_BYTES:
-            self._metadata = frame.metadata
-
     async def _reopen(self) -> None:
         """Open the episode again on a new socket: only before its first step, and only where it is the same episode."""
-        if self.steps or self._reset is None:
+        if self._episode.steps:
             raise self._lost(EnvLost, "the connection closed between two steps")
         self._forget_socket()
         log.info("reopening before the first step", session=self.handle, env=self.environment.name)
         try:
-            episode = await self._opener.reopened(self._reset)
+            opened = await self._opener.reopened(self._episode.reset)
         except RollgymError as error:
             self._lose(Failure(_kind(error), error.message))
             raise
-        if b'"seed"' not in self._reset and _digest(episode.initial) != self._initial_digest:
-            self._house.closers.close(episode.socket, episode.slot)
-            raise self._lost(
-                EnvLost, "the episode was lost before its first step, and without a seed cannot be had again"
-            )
-        self._adopt(episode)
+        if not self.is_live or not self._episode.is_had_again(opened.initial):
+            self._house.closers.close(opened.socket, opened.slot)
+            raise self._lost(EnvLost, "lost before its first step, and another episode came in its place")
+        self._adopt(opened)
+        self._episode.resume(_now())
 
     def _require_live(self) -> None:
         if self.state in LIVE:
@@ -331,7 +261,7 @@ class Session:
     def _require_unreaped(self) -> None:
         """A pause longer than the environment server's own timeout: it may have put another episode in this place."""
         timeout_s = self.environment.session_timeout_s
-        paused_s = _now() - self._last_finished
+        paused_s = self._episode.paused_s(_now())
         if timeout_s is None or paused_s <= timeout_s:
             return
         reason = (
@@ -341,25 +271,10 @@ class Session:
         self._lose(Failure("session_reclaimed", reason))
         raise SessionReclaimed(reason, env=self.environment.name)
 
-    async def _take_turn(self) -> None:
-        if self._in_flight > QUEUE_LIMIT:
-            raise SessionQueueFull(f"{QUEUE_LIMIT} calls wait on this session already", limit=QUEUE_LIMIT)
-        self._in_flight += 1
-        try:
-            await self._turn.acquire()
-        except BaseException:
-            self._leave()
-            raise
-
     def _end_turn(self) -> None:
         if self.state is SessionState.BUSY:
             self.state = SessionState.OPEN
-        self._turn.release()
-        self._leave()
-
-    def _leave(self) -> None:
-        self._in_flight -= 1
-        self._last_active = _now()
+        self._turns.end()
 
     # Endings
 
@@ -371,7 +286,7 @@ class Session:
         if self.state is SessionState.OPENING:
             with contextlib.suppress(RollgymError):
                 await self.opened()
-        await self._take_turn()
+        await self._turns.take()
         try:
             if self._verification is None:
                 self._verification = self._verified()
@@ -382,9 +297,9 @@ class Session:
     def _verified(self) -> Verification:
         if self.state in (SessionState.CLOSING, SessionState.CLOSED):
             raise SessionClosed("the session is closed: it was never verified", env=self.environment.name)
-        if self.is_live and self._socket is None and not self.done:
+        if self.is_live and self._socket is None and not self._episode.done:
             self._lose(Failure("env_lost", "the connection closed before the first step"))
-        result = verification(self._tally, self.failure, steps=self.steps, done=self.done, metadata=self._metadata)
+        result = self._episode.verification(self.failure)
         self._house.metrics.verified(result.outcome)
         self._close("verified")
         return result
@@ -397,17 +312,10 @@ class Session:
             return True
         if not self.is_live:
             return False
-        self._in_flight += 1
-        try:
-            async with asyncio.timeout(self._house.limits.close_wait_s):
-                await self._turn.acquire()
-        except TimeoutError:
-            closing = self._close("closed")  # the socket goes, and with it the call ahead of us
-        else:
-            closing = self._close("closed")
-            self._turn.release()
-        finally:
-            self._leave()
+        in_turn = await self._turns.take_within(self._house.limits.close_wait_s)
+        closing = self._close("closed")  # out of turn, the socket goes under the call ahead of us
+        if in_turn:
+            self._turns.end()
         if closing is not None:
             await asyncio.wait({closing}, timeout=CLOSE_ANSWER_S)
         return closing is not None
@@ -479,11 +387,12 @@ class Session:
         if self.state is SessionState.BUSY:
             return
         self._forget_socket()
-        if self.steps:
+        if self._episode.steps:
             self._lose(Failure("env_lost", "the connection closed between two steps"))
 
     def _ended(self, reason: str, *, was_open: bool) -> None:
-        self._reset = self._initial = self.tools = None
+        self._episode.take_initial()
+        self.tools = None
         self._house.metrics.session_ended(reason, was_open=was_open)
         self._house.ended(self)
 
@@ -495,10 +404,6 @@ def _kind(error: RollgymError) -> str:
 
 def _told(frame: ErrorFrame) -> str:
     return f"the environment server answered {frame.code or 'an error'}: {frame.message}"
-
-
-def _digest(frame: Observation) -> bytes:
-    return hashlib.blake2b(frame.observation, digest_size=16).digest()
 
 
 def _now() -> float:

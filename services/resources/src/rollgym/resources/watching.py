@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import TracebackType
 
-from starlette.requests import Request
+from starlette.types import Receive
 
 from rollgym.common.disconnect import ClientDisconnected
 
@@ -19,10 +19,10 @@ class ClientWatch:
     a task of its own only where the block takes longer than `WATCH_AFTER_S`: most calls never pay for one.
     """
 
-    __slots__ = ("_gone", "_request", "_task", "_timer", "_watching")
+    __slots__ = ("_gone", "_receive", "_task", "_timer", "_watching")
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
         self._watching: asyncio.Task[None] | None = None
         self._gone = False
 
@@ -48,7 +48,7 @@ class ClientWatch:
         self._watching = asyncio.create_task(self._until_gone(), name="client-watch")
 
     async def _until_gone(self) -> None:
-        while (await self._request.receive())["type"] != "http.disconnect":
+        while (await self._receive())["type"] != "http.disconnect":
             pass
         self._gone = True
         self._task.cancel()

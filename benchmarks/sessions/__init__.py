@@ -1,0 +1,1 @@
+"""Sessions under load, as tables: the busy bundle, the herd, throughput."""
