@@ -35,7 +35,7 @@ async def post_run(
     answer over `limit_bytes`. Cancellation closes the connection, which an agent server can notice.
     """
     try:
-        async with http.post(f"{url}/run", data=row) as response:
+        async with http.post(f"{url}/run", data=row, allow_redirects=False) as response:
             await memory.take(response.content_length)
             body = await read_bounded(response, limit_bytes, "the agent's answer")
     except aiohttp.ClientError as error:
