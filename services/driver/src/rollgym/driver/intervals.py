@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from statistics import NormalDist
+
+from rollgym.driver.student_t import student_t
 
 
 @dataclass
@@ -64,25 +65,3 @@ class ClusteredMean:
             return None
         half = student_t((1 + level) / 2, self.tasks - 1) * error
         return mean - half, mean + half
-
-
-def student_t(p: float, degrees: int) -> float:
-    """The p-quantile of Student's t. Exact for 1 and 2 degrees; beyond, Hill's expansion (within 0.15% at p=0.975).
-
-    Source: G. W. Hill, Algorithm 396, CACM 13 (1970), its Cornish-Fisher form.
-    """
-    if degrees == 1:
-        return math.tan(math.pi * (p - 0.5))
-    if degrees == 2:
-        a = 2 * p - 1
-        return a * math.sqrt(2 / (1 - a * a))
-    z, n = NormalDist().inv_cdf(p), float(degrees)
-    z2 = z * z
-    terms = (
-        z,
-        z * (z2 + 1) / 4,
-        z * ((5 * z2 + 16) * z2 + 3) / 96,
-        z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / 384,
-        z * ((((79 * z2 + 776) * z2 + 1482) * z2 - 1920) * z2 - 945) / 92160,
-    )
-    return sum(term / n**power for power, term in enumerate(terms))

@@ -6,6 +6,7 @@ line that results goes to the writer. Nothing of a payload lives longer than tha
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ _object_decoder = msgspec.json.Decoder(_RawObject)
 _encoder = msgspec.json.Encoder()
 _NO_NUMBER = re.compile(rb'"reward"\s*:\s*(-?(?:NaN|Infinity))')
 _PAYLOAD_KEYS = ("request", "response")
+_NUMBER_STARTS = frozenset(b"-0123456789tf")
 TIMINGS_KEY = "rollgym_timings"
 
 
@@ -44,7 +46,12 @@ class _Response(msgspec.Struct):
     incomplete_details: msgspec.Raw | None = None
 
 
+class _AnyUsage(msgspec.Struct):
+    usage: _RawObject | None = None
+
+
 _response_decoder = msgspec.json.Decoder(_Response)
+_any_usage_decoder = msgspec.json.Decoder(_AnyUsage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +177,15 @@ class Payload:
         name = ref.get("name") if isinstance(ref, dict) else None
         return name if isinstance(name, str) else "unknown"
 
+    def numbers(self) -> dict[str, float]:
+        """Top-level numbers and booleans, those of the response's usage laid over them; no identity, no mask flag."""
+        found = _numbers(self._fields)
+        response = self._fields.get("response")
+        if response is not None:
+            with contextlib.suppress(msgspec.DecodeError):
+                found |= _numbers(_any_usage_decoder.decode(response).usage or {})
+        return found
+
     def _reward(self, masked: bool) -> float | None:
         """Finite numbers pass, booleans become 1.0 and 0.0; everything else is no reward."""
         raw = self.raw("reward")
@@ -204,6 +220,20 @@ class Payload:
         capture = self.raw("ng_model_call_capture")
         if capture is not None:
             self.put("ng_model_call_capture", _without_payloads(capture, "calls"))
+
+
+def _numbers(fields: _RawObject) -> dict[str, float]:
+    found = {}
+    for name, raw in fields.items():
+        if name.startswith("_") or name == "mask_sample" or memoryview(raw)[0] not in _NUMBER_STARTS:
+            continue
+        try:
+            number = float(msgspec.json.decode(raw))
+        except (msgspec.DecodeError, OverflowError):
+            continue
+        if math.isfinite(number):
+            found[name] = number
+    return found
 
 
 def _tokens(response: _Response) -> Tokens:
