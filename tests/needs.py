@@ -23,7 +23,9 @@ def peer_python(name: str) -> Path:
 
 @cache
 def browser_path() -> str | None:
-    """The Chromium of this machine, for playwright's `executable_path`."""
+    """The Chromium of this machine, for playwright's `executable_path`; `ROLLGYM_CHROMIUM` names another."""
+    if named := os.environ.get("ROLLGYM_CHROMIUM"):
+        return named if os.access(named, os.X_OK) else None
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 

@@ -20,6 +20,17 @@ async def test_a_report_comes_back_as_it_was_sent(head: Any) -> None:
     assert (await head.json("/v1/runs/r1"))["revision"] == 2
 
 
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/runs/r1", "/ui/runs/r1", "/", "/metrics"])
+async def test_text_that_no_page_can_hold_is_replaced(head: Any, path: str) -> None:
+    body = (
+        r'{"state": "failed", "started_at": 1, "name": "a\ud800b", "summary": {"k\udfff": ["\ud800 ü \ud83d\ude00"]}}'
+    )
+    assert (await head.client.put("/v1/runs/r1", content=body)).status_code == 201
+    assert (await head.client.get(path, headers={"Accept": "text/html"})).status_code == 200
+    run = await head.json("/v1/runs/r1")
+    assert (run["name"], run["summary"]) == ("a?b", {"k?": ["? ü 😀"]})
+
+
 async def test_a_silent_run_is_shown_as_lost_and_comes_back(head: Any) -> None:
     await head.report("r1")
     head.clock.advance(21)

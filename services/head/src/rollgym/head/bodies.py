@@ -28,7 +28,7 @@ async def body_as(request: Request, model: type[ModelT]) -> ModelT:
     if not isinstance(parsed, dict):
         raise BadRequest(f"the body is a JSON {_json_type(parsed)}; an object was expected")
     try:
-        return model.model_validate(parsed)
+        return model.model_validate(_speakable(parsed))
     except ValidationError as error:
         wrong = [
             {"where": ".".join(map(str, item["loc"])), "message": item["msg"], "type": item["type"]}
@@ -56,6 +56,17 @@ def query_int(request: Request, name: str, *, default: int, least: int, most: in
     if not re.fullmatch(r"[0-9]{1,9}", given) or not least <= int(given) <= most:
         raise BadRequest(f"{name} must be a whole number from {least} to {most}", **{name: given[:50]})
     return int(given)
+
+
+def _speakable(value: object) -> object:
+    """The value with lone surrogates, which no page and no file can hold, replaced."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_speakable(key): _speakable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_speakable(item) for item in value]
+    return value
 
 
 def _json_type(value: object) -> str:

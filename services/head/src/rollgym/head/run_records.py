@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
 
 from rollgym.common import jsonx
 from rollgym.common.redaction import redact, redact_text
@@ -15,6 +15,8 @@ from rollgym.head.final_metrics import FinalMetric
 
 MAX_SUMMARY_BYTES = 64 * 1024
 MAX_METRICS_CHARS = 1024 * 1024
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class RunState(StrEnum):
@@ -37,13 +39,13 @@ class Counts(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    succeeded: NonNegativeInt | None = None
-    failed: NonNegativeInt | None = None
-    drained: NonNegativeInt | None = None
-    cancelled: NonNegativeInt | None = None
-    in_flight: NonNegativeInt | None = None
-    pending: NonNegativeInt | None = None
-    masked: NonNegativeInt | None = None
+    succeeded: Count | None = None
+    failed: Count | None = None
+    drained: Count | None = None
+    cancelled: Count | None = None
+    in_flight: Count | None = None
+    pending: Count | None = None
+    masked: Count | None = None
 
 
 class LatencySeconds(BaseModel):
@@ -72,13 +74,13 @@ class RunReport(BaseModel):
     ended_at: float | None = Field(None, ge=0, description="Epoch seconds")
     sent_at: float | None = Field(None, ge=0, description="Epoch seconds by the sender's clock")
     ttl_s: float = Field(20.0, gt=0, le=86_400, description="Silence after which a running run is shown as lost")
-    owed: NonNegativeInt | None = Field(None, description="Rollouts that the run owes in all")
-    scored: NonNegativeInt | None = Field(None, description="Rollouts that `reward_mean` is over")
+    owed: Count | None = Field(None, description="Rollouts that the run owes in all")
+    scored: Count | None = Field(None, description="Rollouts that `reward_mean` is over")
     counts: Counts = Field(default_factory=Counts)
     reward_mean: float | None = None
     rollouts_per_hour: NonNegativeFloat | None = None
     latency_s: LatencySeconds | None = None
-    failures: Annotated[dict[str, NonNegativeInt], Field(max_length=64)] = Field(default_factory=dict)
+    failures: Annotated[dict[str, Count], Field(max_length=64)] = Field(default_factory=dict)
     output: str = Field("", max_length=4096, description="Path of the results file")
     host: str = Field("", max_length=255, description="Where the driver runs")
     metrics_text: str | None = Field(None, max_length=MAX_METRICS_CHARS, description="The driver's last exposition")
