@@ -20,8 +20,9 @@ COMMAND_TIMEOUT_S = 280
 
 
 def copy_tree(target: Path) -> Path:
-    """What a clean clone of this tree would hold."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    """What a clean clone of this tree would hold, work that is not committed yet included."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout.decode()
     for name in filter(None, names.split("\0")):
         if (ROOT / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +90,12 @@ class Stack:
         self._compose = DockerCompose(str(folder))
 
     def compose(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return _run([*self._compose.docker_compose_command(), *argv], self.folder, check=check)
+        command = self._compose.docker_compose_command()
+        answer = _run([*command, *argv], self.folder, check=False)
+        if check and answer.returncode:
+            logs = _run([*command, "logs", "--no-color", "--tail", "20"], self.folder, check=False).stdout
+            raise AssertionError(f"docker compose {' '.join(argv)}: {answer.returncode}\n{answer.stderr}\n{logs}")
+        return answer
 
     def make(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return _run(["make", *argv], self.folder, check=check)
