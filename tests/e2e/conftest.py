@@ -1,4 +1,4 @@
-"""A head with servers and runs, and a browser that looks at it."""
+"""A head with servers and runs for each test, and one browser that looks at all of them."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 import needs
@@ -50,13 +51,13 @@ class Watched:
         assert [url for url in self.asked if not url.startswith(self.base)] == []
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def head() -> AsyncIterator[RunningCommand]:
     async with running("gym-head", "serve", "--port", "0", "--database", ":memory:") as head:
         yield head
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def tell(head: RunningCommand) -> AsyncIterator[Any]:
     """`await tell(path, body)` puts a registration or a report."""
     async with httpx.AsyncClient(base_url=head.url, timeout=20, trust_env=False) as client:
@@ -68,15 +69,14 @@ async def tell(head: RunningCommand) -> AsyncIterator[Any]:
         yield put
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def busy_head(head: RunningCommand, tell: Any) -> RunningCommand:
     """A head with two servers and three runs."""
     await tell("/v1/servers/resources-1", registration(head.port))
     await tell("/v1/servers/env-bundle-1", registration(head.port, name="env-bundle", server_type="env_bundle"))
     await tell("/v1/runs/works", report(name="gridsim nightly", ttl_s=600))
-    await tell(
-        "/v1/runs/ended", report(name="wordle", state="finished", ended_at=time.time(), started_at=time.time() - 60)
-    )
+    ended_at = time.time()
+    await tell("/v1/runs/ended", report(name="wordle", state="finished", started_at=ended_at - 60, ended_at=ended_at))
     await tell("/v1/runs/fresh", {"name": "nothing measured", "state": "running", "started_at": 1, "ttl_s": 600})
     return head
 
@@ -116,7 +116,7 @@ def report_maker() -> Callable[..., dict[str, Any]]:
     return report
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=needs.browser_path(), args=FLAGS)
@@ -126,7 +126,7 @@ async def browser() -> AsyncIterator[Browser]:
             await browser.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def watched(browser: Browser, head: RunningCommand) -> AsyncIterator[Any]:
     """`await watched(width=…, color_scheme=…, java_script_enabled=…)` opens a page of its own."""
     contexts = []

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
 Make = Callable[..., dict[str, Any]]
 PHONE = {"width": 390, "height": 844, "is_mobile": True, "has_touch": True}
+PAST_THE_EDGE = """[...document.querySelectorAll("main *")]
+  .filter((node) => node.getBoundingClientRect().right > innerWidth + 1).length"""
 MARK = "document.body.dataset.kept = 'yes'"
 # WCAG's contrast of an element's text against the first opaque background behind it.
 CONTRASTS = """() => {
@@ -114,8 +116,7 @@ async def test_a_phone_shows_all_of_it_without_scrolling_sideways(busy_head: Any
     seen = await watched(**PHONE)
     await seen.open(path)
     assert await seen.page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-    wide = "[...document.querySelectorAll('main *')].filter((n) => n.getBoundingClientRect().right > innerWidth + 1).length"
-    assert await seen.page.evaluate(wide) == 0
+    assert await seen.page.evaluate(PAST_THE_EDGE) == 0
     if path == "/":
         await expect(seen.page.get_by_role("row").filter(has_text="wordle")).to_contain_text("over 88 scored")
         # Cards or not, it is a table to whoever listens to it.
