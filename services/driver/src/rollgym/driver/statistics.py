@@ -62,7 +62,8 @@ class RunStatistics:
             self.tokens[kind].add(getattr(facts.tokens, kind))
         if facts.perf is not None:
             self.rows_with_perf += 1
-            self.rows_with_token_coverage += facts.perf["token_observability_coverage"] > 0
+            coverage = facts.perf.get("token_observability_coverage")
+            self.rows_with_token_coverage += isinstance(coverage, int | float) and coverage > 0
         self.truncated += facts.truncated
         if facts.never_ran:
             self.never_ran += 1

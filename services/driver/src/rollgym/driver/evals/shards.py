@@ -1,0 +1,200 @@
+"""Results files as one set of rollouts: found by pattern, indexed by key, read in key order, each rollout once.
+
+In memory a row is its key and where it is; its bytes are read when its turn comes. Nothing here knows metrics.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from rollgym.common.errors import AgentRequestFailed, ConfigurationError, InvalidReward
+from rollgym.common.surrogates import decode_masking
+from rollgym.driver.artifacts.lines import Line, read_lines
+from rollgym.driver.artifacts.paths import ArtifactPaths
+from rollgym.driver.materialized import Key
+from rollgym.driver.payloads import Payload, RolloutFacts
+
+COMPANIONS = ("_failures", "_materialized_inputs", "_journal", "_samples")
+SHOWN_KEYS = 5
+
+OnDuplicate = Literal["refuse", "first", "last"]
+
+
+class _Identity(msgspec.Struct, gc=False):
+    task_index: int = msgspec.field(name="_ng_task_index")
+    rollout_index: int = msgspec.field(name="_ng_rollout_index")
+
+
+_identity_decoder = msgspec.json.Decoder(_Identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rollout of the results: its bytes, and the numbers that metrics are made of."""
+
+    key: Key
+    line: bytes
+    payload: Payload
+    facts: RolloutFacts
+
+
+@dataclass
+class Shards:
+    """Results files of one run, in the order in which they were named. `remarks` are sentences for a person."""
+
+    runs: list[ArtifactPaths]
+    remarks: list[str] = field(default_factory=list)
+    _place: dict[Key, int] = field(default_factory=dict)
+    _file_of: array[int] = field(default_factory=lambda: array("H"))
+    _offset: array[int] = field(default_factory=lambda: array("Q"))
+    _length: array[int] = field(default_factory=lambda: array("Q"))
+    _digest: array[int] = field(default_factory=lambda: array("Q"))
+    _number: array[int] = field(default_factory=lambda: array("Q"))
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._place
+
+    def ordered_keys(self) -> list[Key]:
+        """The keys of all rows, in order of task and rollout."""
+        return sorted(self._place)
+
+    def drop(self, key: Key) -> None:
+        """Leave a row out of what is read."""
+        del self._place[key]
+
+    def rows(self) -> Iterator[Row]:
+        """Rows in order of task and rollout. Raises ConfigurationError, with file and line, for one that is none."""
+        opened, descriptor = -1, -1
+        try:
+            for key in self.ordered_keys():
+                place = self._place[key]
+                if self._file_of[place] != opened:
+                    if descriptor >= 0:
+                        os.close(descriptor)
+                    opened = self._file_of[place]
+                    descriptor = os.open(self.runs[opened].results, os.O_RDONLY)
+                yield self._row(key, place, os.pread(descriptor, self._length[place], self._offset[place]))
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _row(self, key: Key, place: int, line: bytes) -> Row:
+        try:
+            payload = Payload(line)
+            return Row(key, line, payload, payload.facts())
+        except (AgentRequestFailed, InvalidReward) as error:
+            path, number = self.runs[self._file_of[place]].results, self._number[place]
+            raise ConfigurationError(f"{path} line {number}: {error.message}", file=str(path), line=number) from error
+
+
+def find_results(patterns: Sequence[str]) -> list[ArtifactPaths]:
+    """Results files that match, each once; companion files that match as well are passed over.
+
+    Raises ConfigurationError for a pattern without a match.
+    """
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        matches = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))] or [Path(pattern)]
+        results = [path for path in matches if path.is_file() and not path.stem.endswith(COMPANIONS)]
+        if not results:
+            why = "only companions of results files match" if any(map(Path.is_file, matches)) else "no file matches"
+            raise ConfigurationError(f"--input {pattern}: {why}", pattern=pattern)
+        found |= dict.fromkeys(results)
+    return [ArtifactPaths(path) for path in found]
+
+
+def index_shards(runs: Sequence[ArtifactPaths], on_duplicate: OnDuplicate = "refuse") -> Shards:
+    """Index every row. Blocks.
+
+    Two rows of one rollout that are the same bytes count once; two that differ are refused (ConfigurationError), or
+    the first or last one stays, in the order of files and lines. Either way a remark says how many there were.
+    """
+    shards = Shards(list(runs))
+    same: list[Key] = []
+    differing: dict[Key, tuple[str, str]] = {}
+    for number, run in enumerate(shards.runs):
+        for line in _lines(run.results, shards.remarks):
+            key = _key_of(run.results, line)
+            digest = int.from_bytes(blake2b(line.content, digest_size=8).digest())
+            earlier = shards._place.get(key)
+            if earlier is not None and shards._digest[earlier] == digest:
+                same.append(key)
+                continue
+            if earlier is not None:
+                before = shards.runs[shards._file_of[earlier]].results
+                differing[key] = (f"{before} line {shards._number[earlier]}", f"{run.results} line {line.number}")
+                if on_duplicate == "first":
+                    continue
+            shards._place[key] = len(shards._offset)
+            for column, value in (
+                (shards._file_of, number),
+                (shards._offset, line.offset),
+                (shards._length, len(line.content)),
+                (shards._digest, digest),
+                (shards._number, line.number),
+            ):
+                column.append(value)
+    if same:
+        shards.remarks.append(f"{len(same)} row(s) are copies of another, byte for byte; each counts once")
+    if differing:
+        _settle(differing, on_duplicate, shards.remarks)
+    return shards
+
+
+def _settle(differing: dict[Key, tuple[str, str]], on_duplicate: OnDuplicate, remarks: list[str]) -> None:
+    named = "; ".join(
+        f"task {task} rollout {rollout}: {places[0]} and {places[1]}"
+        for (task, rollout), places in list(differing.items())[:SHOWN_KEYS]
+    )
+    if on_duplicate == "refuse":
+        raise ConfigurationError(
+            f"{len(differing)} rollout(s) have rows that differ ({named}). If these are two results of one rollout, "
+            "--on-duplicate first or last chooses; if the shards number their tasks alike, give each task its own "
+            "_ng_task_index before collecting",
+            duplicates=len(differing),
+        )
+    remarks.append(f"{len(differing)} rollout(s) have rows that differ; the {on_duplicate} one counts ({named})")
+
+
+def _lines(path: Path, remarks: list[str]) -> Iterator[Line]:
+    """Lines of a results file; one without its line end that is no JSON was torn, and is left out with a remark."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            ended = size == 0 or file.read(1) == b"\n"
+        for line in read_lines(path):
+            if not ended and line.offset + len(line.content) >= size and not _is_json(line.content):
+                remarks.append(f"{path}: its last line is torn ({len(line.content):,} bytes) and left out")
+                return
+            yield line
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}", path=str(path)) from error
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        decode_masking(content, msgspec.json.Decoder(msgspec.Raw))
+        return bool(content.rstrip().endswith(b"}"))
+    except msgspec.DecodeError:
+        return False
+
+
+def _key_of(path: Path, line: Line) -> Key:
+    try:
+        identity, _ = decode_masking(line.content, _identity_decoder)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"{path} line {line.number}: {error}", file=str(path), line=line.number) from error
+    return identity.task_index, identity.rollout_index
