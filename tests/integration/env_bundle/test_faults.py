@@ -117,6 +117,7 @@ async def test_half_open_answers_no_ping_and_no_close_and_holds_its_slot(url: st
     async with session(url, close_timeout=0.2) as socket:
         await ask(socket, "reset", {})
         await tell(socket, "step", {"message": "hi"})
+        await eventually(lambda: admin.faults()["faults"][0]["injected"] == 1)
         pong = await socket.ping()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(pong), 0.2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
@@ -22,8 +23,9 @@ from rollgym.env_bundle.wire import wire_of
 
 log = get_logger(__name__)
 
-GOING_AWAY = 1001
 NORMAL = 1000
+GOING_AWAY = 1001
+INTERNAL_ERROR = 1011
 CLOSE_HANDSHAKE_S = 10.0
 CLIENT_GONE = (ClientDisconnected, WebSocketDisconnect)
 ACTIVITY = frozenset({RequestType.RESET, RequestType.STEP, RequestType.MCP})
@@ -47,6 +49,7 @@ class Session:
         self._slot: Slot | None = None
         self._environment: Environment[Any] | None = None
         self._alarms = Alarms()
+        self._steps = bundle.metrics.steps.labels(kind.name)
 
     async def run(self) -> None:
         """Serve the session to its end; a lost socket ends it wherever it is."""
@@ -59,6 +62,9 @@ class Session:
             ending = end
         except (TimeoutError, *CLIENT_GONE):
             pass  # the socket is gone
+        except Exception as bug:
+            log.exception("a session failed", env=self._kind.name)
+            ending = await self._apologize(bug)
         finally:
             self.wire.when_lost(lambda: None)
             self._give_back(ending.reason)
@@ -82,16 +88,8 @@ class Session:
             await self._refuse(self.bundle.slots.in_use, self.bundle.slots.limit or self.bundle.slots.in_use)
         if fault is not None and fault.kind is FaultKind.DROP_AFTER:
             self.drop()
-        try:
-            self._slot = self.bundle.slots.acquire()
-        except AtCapacity as full:
-            await self._refuse(full.active, full.limit)
-        try:
-            self._environment = self._kind()
-        except Exception as error:
-            log.exception("an environment could not be made", env=self._kind.name)
-            message = f"{type(error).__name__}: {error}"
-            await self._last_words(ErrorCode.FACTORY_ERROR, message, factory_name=self._kind.__name__)
+        await self._take_slot()
+        self._environment = await self._make_environment()
         self.bundle.faults.on_change.add(self._faults_changed)
         self.bundle.stats.opens += 1
         self.bundle.metrics.sessions.labels(self._kind.name).inc()
@@ -99,6 +97,20 @@ class Session:
             self._alarms.set("idle-timeout", self.bundle.idle_timeout_s, self._reap)
         if fault is not None and fault.kind is FaultKind.REAP_SLOT:
             self._alarms.set("reap-slot", fault.lasts_s, self._lose_slot)
+
+    async def _take_slot(self) -> None:
+        try:
+            self._slot = self.bundle.slots.acquire()
+        except AtCapacity as full:
+            await self._refuse(full.active, full.limit)
+
+    async def _make_environment(self) -> Environment[Any]:
+        try:
+            return self._kind()
+        except Exception as error:
+            log.exception("an environment could not be made", env=self._kind.name)
+            message = f"{type(error).__name__}: {error}"
+            await self._last_words(ErrorCode.FACTORY_ERROR, message, factory_name=self._kind.__name__)
 
     async def accept(self) -> None:
         """Answer the upgrade with 101."""
@@ -208,7 +220,7 @@ class Session:
 
     def _count_step(self) -> None:
         self.bundle.stats.steps += 1
-        self.bundle.metrics.steps.labels(self._kind.name).inc()
+        self._steps.inc()
         if self._slot is not None and not self._slot.held:
             self.bundle.stats.zombie_steps += 1
 
@@ -243,6 +255,12 @@ class Session:
             self._slot.release()
         self.bundle.stats.closes[reason] += 1
         log.debug("session ended", env=self._kind.name, reason=reason)
+
+    async def _apologize(self, bug: Exception) -> SessionEnd:
+        """Tell the client that this server failed, where it can still be told."""
+        with contextlib.suppress(*CLIENT_GONE):
+            await self.wire.send_frame(frames.error(ErrorCode.SESSION_ERROR, f"{type(bug).__name__}: {bug}"))
+        return SessionEnd("session_error", INTERNAL_ERROR)
 
     async def _close(self, code: int, reason: str) -> None:
         """Send the close frame. The protocol waits for the client's, bounded; nobody waits for that here."""
