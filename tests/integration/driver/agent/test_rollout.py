@@ -275,3 +275,15 @@ async def test_sessions_never_mix_whatever_the_host_is_called(host: str) -> None
         numbers.setdefault(session, set()).add(body["n"])
     assert len(numbers) == 64
     assert all(len(own) == 1 for own in numbers.values())
+
+
+async def test_a_name_that_no_text_can_hold_is_an_unknown_tool_like_any_other() -> None:
+    overrides = {"seed_session": answering(body=b'{"session_id": "x"}', Set_Cookie="session=x")}
+    call = {"type": "function_call", "id": "f", "call_id": "c", "name": "fl\ud83dy", "arguments": "{}"}
+    answers = Answer(responses_answer(output=[call])), Answer(responses_answer(output=[]))
+    async with model_server(*answers) as model, fake_resources(overrides=overrides) as server:
+        server.open.add("x")
+        policy = create_policy(policy_settings(model, "openai-responses"))
+        result = await roll(server.url, task(), policy=policy)
+    assert "there is step" in outputs(result)[0]
+    assert jsonx.loads(result.trajectory or b"")["tool_calls"][0]["tool_name"] == "fl?y"

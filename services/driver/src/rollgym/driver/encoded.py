@@ -16,8 +16,11 @@ Fields = dict[str, msgspec.Raw]
 _fields_decoder = msgspec.json.Decoder(Fields)
 
 
-def fields_of(text: bytes) -> Fields:
-    """The fields of a JSON object, each still encoded. Raises ValueError where `text` is no JSON object."""
+def fields_of(text: bytes | msgspec.Raw) -> Fields:
+    """The fields of a JSON object, each still encoded (a view of `text`, no copy).
+
+    Raises ValueError where `text` is no JSON object.
+    """
     fields, decoded = _decoded(text, _fields_decoder)
     if decoded is text:
         return fields
@@ -39,8 +42,13 @@ def object_of(fields: Mapping[str, msgspec.Raw]) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def _decoded(text: bytes, decoder: "msgspec.json.Decoder[T]") -> tuple[T, bytes]:
+def _decoded(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> tuple[T, bytes | msgspec.Raw]:
     try:
-        return decode_masking(text, decoder)
+        if isinstance(text, bytes):
+            return decode_masking(text, decoder)
+        try:
+            return decoder.decode(text), text
+        except msgspec.DecodeError:
+            return decode_masking(bytes(text), decoder)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error

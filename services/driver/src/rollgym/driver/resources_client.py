@@ -146,7 +146,7 @@ class ResourcesClient:
             async with self._http.post(
                 URL(url, encoded=True), data=body, headers=headers, allow_redirects=False
             ) as response:
-                received = await read_bounded(response, self._max_answer_bytes, f"the answer of {redact_text(url)}")
+                received = await read_bounded(response, self._max_answer_bytes, "the resources server's answer")
                 return _Reply(response.status, response.headers, received)
 
 
@@ -195,7 +195,7 @@ class ResourcesSession:
 
         Raises SessionReclaimed, SessionUnknown, EnvLost, EnvBusy and their kind: then the episode is lost.
         """
-        reply = await self._send(f"/{quote(name, safe='')}", arguments, EnvLost)
+        reply = await self._send(f"/{quote(name, safe='', errors='replace')}", arguments, EnvLost)
         text = reply.body.decode("utf-8", errors="replace")
         if reply.status == 200:
             return ToolAnswer(text, done=_says_done(reply))
@@ -305,12 +305,12 @@ def connection_errors(url: str, broken: type[RollgymError]) -> Iterator[None]:
 
     A TimeoutError inside is aiohttp's own (our bounds cancel, they do not raise here).
     """
-    shown = redact_text(url)
     try:
         yield
     except RollgymError:
         raise
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        shown = redact_text(url)
         if out_of_descriptors(error):
             raise descriptors_error(shown) from error
         text = redact_text(str(error)) or "the server closed the connection"

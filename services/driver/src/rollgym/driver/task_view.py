@@ -51,7 +51,7 @@ class TaskView:
         """
         try:
             fields = fields_of(raw)
-            params = fields_of(bytes(fields["responses_create_params"]))
+            params = fields_of(fields["responses_create_params"])
             steering = struct_of(raw, _steering_decoder)
         except KeyError as error:
             raise BadRequest("the task row has no responses_create_params", terminal=True) from error

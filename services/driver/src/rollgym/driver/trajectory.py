@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from rollgym.common import jsonx
 from rollgym.driver.policies.items import read_head
 from rollgym.driver.policies.protocol import CallTiming, ModelTurn
 from rollgym.driver.policies.usage import Usage
@@ -102,7 +101,7 @@ class TrajectoryRecorder:
             "tool_calls": [_tool_call(event) for event in self._tools],
             "gaps": self._gaps,
         }
-        return jsonx.dumps(record)
+        return msgspec.json.encode(record)
 
     def _turn(self, event: _TurnEvent, number: int) -> dict[str, Any]:
         reasoning = [item for item in event.turn.output if read_head(item).type == "reasoning"]
@@ -131,12 +130,12 @@ class TrajectoryRecorder:
             "request": msgspec.Raw(turn.request) if captured and turn.request is not None else None,
             "response": msgspec.Raw(turn.response) if captured else None,
             "response_metadata": {
-                "response_id": turn.response_id,
-                "model": turn.model,
+                "response_id": _text(turn.response_id),
+                "model": _text(turn.model),
                 "dialect": turn.dialect,
                 "status_code": turn.status_code,
                 "response_status": turn.finish,
-                "finish_reason": turn.finish_reason,
+                "finish_reason": _text(turn.finish_reason),
                 "latency_ttft_ms": None if timing.ttft_s is None else _ms(timing.ttft_s),
             },
             "token_stats": _token_stats(turn.usage),
@@ -147,8 +146,8 @@ def _tool_call(event: ToolEvent) -> dict[str, Any]:
     return {
         "kind": "tool_call",
         "invocation_id": INVOCATION_ID,
-        "tool_call_id": event.call_id,
-        "tool_name": event.tool_name,
+        "tool_call_id": _text(event.call_id),
+        "tool_name": _text(event.tool_name),
         "started_at": event.timing.started_at,
         "completed_at": event.timing.completed_at,
         "duration_ms": _ms(event.timing.duration_s),
@@ -171,6 +170,11 @@ def _token_stats(usage: Usage | None) -> dict[str, int]:
         "cached_tokens": usage.cached_tokens,
     }
     return {name: count for name, count in counts.items() if count is not None}
+
+
+def _text(text: str | None) -> str | None:
+    """A server's or a model's word as UTF-8 can hold it: a lone surrogate becomes a question mark."""
+    return None if text is None else text.encode("utf-8", "replace").decode()
 
 
 def _raw_list(items: Sequence[bytes] | None) -> list[msgspec.Raw] | None:

@@ -66,6 +66,7 @@ class ModelEndpoint:
     def __init__(self, settings: PolicySettings) -> None:
         assert settings.base_url is not None  # PolicySettings refuses the kinds that come here without one
         self._base_url = settings.base_url
+        self._shown_url = redact_text(settings.base_url)
         self._key: SecretStr | None = settings.api_key
         self._request_timeout_s = settings.request_timeout_s
         self._max_retries = settings.max_retries
@@ -114,7 +115,7 @@ class ModelEndpoint:
         if self._session is None:
             raise RuntimeError("the policy is not open: use it as an async context manager")
         request = self._session.post(f"{self._base_url}{path}", data=body, allow_redirects=False)
-        url = redact_text(f"{self._base_url}{path}")
+        url = f"{self._shown_url}{path}"
         try:
             async with asyncio.timeout(self._request_timeout_s) as limit:
                 async with request as response:

@@ -1,6 +1,5 @@
 """How the scripted policy plays the environment `wordle`, at three skills, from a word list of its own."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -10,6 +9,9 @@ from rollgym.driver.policies.protocol import SeedAnswer
 from rollgym.driver.policies.scripted.script import Script, ask
 
 TRIES = 6
+OPENING = "crane"
+"""The word of the list that splits it into the most groups."""
+
 WEIGHED_GUESSES = 20
 
 
@@ -47,30 +49,21 @@ def _is_over(told: Mapping[str, Any]) -> bool:
 def _most_telling(fitting: Sequence[str]) -> str:
     """The word that splits the fitting ones into the most groups; of a long list, a sample of guesses is weighed."""
     if len(fitting) == len(words()):
-        return _opening()
-    return _best_splitter(fitting)
-
-
-@cache
-def _opening() -> str:
-    return _best_splitter(words())
-
-
-def _best_splitter(fitting: Sequence[str]) -> str:
+        return OPENING
     guesses = fitting[:: max(1, len(fitting) // WEIGHED_GUESSES)]
     return max(guesses, key=lambda guess: len({marks(guess, word) for word in fitting}))
 
 
 def marks(guess: str, answer: str) -> str:
     """The feedback for a guess: G right, Y elsewhere in the word, - absent; no letter more often than it is there."""
-    left = Counter(theirs for mine, theirs in zip(guess, answer, strict=True) if mine != theirs)
-    found = []
+    left = [theirs for mine, theirs in zip(guess, answer, strict=True) if mine != theirs]
+    found = ""
     for mine, theirs in zip(guess, answer, strict=True):
         if mine == theirs:
-            found.append("G")
-        elif left[mine] > 0:
-            left[mine] -= 1
-            found.append("Y")
+            found += "G"
+        elif mine in left:
+            left.remove(mine)
+            found += "Y"
         else:
-            found.append("-")
-    return "".join(found)
+            found += "-"
+    return found
