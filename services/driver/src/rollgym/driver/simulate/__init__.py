@@ -1,0 +1,1 @@
+"""The capacity simulator: the real driver under full load, measured from outside, as a table anyone can make again."""

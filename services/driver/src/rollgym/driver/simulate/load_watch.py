@@ -1,0 +1,63 @@
+"""How busy the servers of a run and the machine were, second by second, read from /proc by a thread beside the run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from rollgym.driver.simulate.figures import interpolated
+from rollgym.driver.simulate.processes import ServerProcess, machine_cpu_s
+
+INTERVAL_S = 0.2
+
+
+class LoadWatch:
+    """Watches while it is entered; then tells about any time within."""
+
+    def __init__(self, servers: Sequence[ServerProcess]) -> None:
+        self._servers = servers
+        self._at: list[float] = []
+        self._machine: list[float] = []
+        self._machine_capacity: list[float] = []
+        self._used: list[list[float]] = [[] for _ in servers]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load-watch", daemon=True)
+
+    def __enter__(self) -> LoadWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._read()
+
+    def servers_busy(self, began_at: float, ended_at: float) -> dict[str, float]:
+        """CPUs that each server used between two times of the machine's clock; of replicas the busiest's."""
+        busy: dict[str, float] = {}
+        for server, used in zip(self._servers, self._used, strict=True):
+            busy[server.name] = max(busy.get(server.name, 0.0), self._rate(used, began_at, ended_at))
+        return busy
+
+    def machine_busy(self, began_at: float, ended_at: float) -> float:
+        """Share of all CPUs that was busy, whoever used them."""
+        capacity = self._rate(self._machine_capacity, began_at, ended_at)
+        return self._rate(self._machine, began_at, ended_at) / capacity if capacity > 0 else 0.0
+
+    def _rate(self, values: Sequence[float], began_at: float, ended_at: float) -> float:
+        used = interpolated(self._at, values, ended_at) - interpolated(self._at, values, began_at)
+        return used / (ended_at - began_at) if ended_at > began_at else 0.0
+
+    def _run(self) -> None:
+        self._read()
+        while not self._stop.wait(INTERVAL_S):
+            self._read()
+
+    def _read(self) -> None:
+        self._at.append(time.time())
+        busy_s, all_s = machine_cpu_s()
+        self._machine.append(busy_s)
+        self._machine_capacity.append(all_s)
+        for server, used in zip(self._servers, self._used, strict=True):
+            used.append(server.cpu_s())
