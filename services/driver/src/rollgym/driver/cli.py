@@ -24,6 +24,7 @@ from rollgym.driver.entry_points import run_no_serve, run_serving
 from rollgym.driver.reference import settings_reference
 from rollgym.driver.run_report import RunReport, exit_code
 from rollgym.driver.serving import ServeError
+from rollgym.driver.simulate.command import add_simulate_command
 from rollgym.driver.status import show_environments, show_status
 from rollgym.driver.summary import summary_json, summary_text
 
@@ -113,6 +114,7 @@ def _parsers() -> tuple[_Parser, _Parser]:
     listing.set_defaults(
         run=lambda arguments: asyncio.run(show_environments(arguments.head, arguments.token, as_json=arguments.json))
     )
+    add_simulate_command(commands)
     versions = commands.add_parser("version", help="versions of gym and of Python")
     versions.add_argument("--json", action="store_true", help="as JSON")
     versions.set_defaults(run=_version)
