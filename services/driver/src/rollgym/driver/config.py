@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from rollgym.common.gc_tuning import GcSettings, GcThresholds
+from rollgym.common.redaction import redact
 from rollgym.driver.policies.settings import PolicySettings
 
 DEFAULT_HEAD_URL = "http://127.0.0.1:11000"
@@ -100,7 +101,9 @@ class RolloutCollectionConfig(BaseModel):
     policy: PolicySettings = Field(default_factory=PolicySettings, description="Who plays the built-in agent")
     max_steps: int | None = Field(100, ge=1, description="Model calls of one rollout of the built-in agent")
     head_url: str = Field(DEFAULT_HEAD_URL, pattern=r"^https?://[^/\s]+", description="The head of --no-serve")
-    token: SecretStr | None = Field(None, description="Bearer token of head and resources, where they ask for one")
+    token: SecretStr | None = Field(
+        None, description="Bearer token of head and resources with --no-serve, where they ask for one"
+    )
     metrics_host: str = Field("127.0.0.1", description="Address of the driver's /metrics")
     metrics_port: int | None = Field(
         9464, ge=0, le=65535, description="Port of the driver's /metrics; 0 picks a free one; null: none"
@@ -141,7 +144,7 @@ class RolloutCollectionConfig(BaseModel):
         return min(self.num_samples_in_parallel, resident)
 
     def result_settings(self) -> dict[str, Any]:
-        """The settings that change results: what the manifest's digest covers, without secrets."""
+        """The settings that change results: what the manifest's digest covers. Secrets are shown as ``***``."""
         policy = self.policy.model_dump(mode="json", include={"kind", "model", "base_url", "skill", "options"})
         own = self.model_dump(
             mode="json",
@@ -156,4 +159,5 @@ class RolloutCollectionConfig(BaseModel):
                 "max_steps",
             },
         )
-        return {**own, "policy": policy}
+        settings: dict[str, Any] = redact({**own, "policy": policy})
+        return settings

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from rollgym.head.app import IN_MEMORY, HeadSettings, create_app
 STOP_TIMEOUT_S = 3.0
 KILL_AFTER_S = STOP_TIMEOUT_S + 4.0
 _LOG_LINES_SHOWN = 12
+_OTHERS_TOKENS = frozenset({"ROLLGYM_ENV_BUNDLE_TOKEN", "ROLLGYM_RESOURCES_TOKEN"})
+"""Meant for servers that others reach; here only this process does."""
 
 log = get_logger(__name__)
 
@@ -56,18 +59,31 @@ class Child:
         return "\n".join(f"  {line}" for line in lines[-_LOG_LINES_SHOWN:])
 
     async def listening(self) -> str:
-        """The URL on its first line. Raises ServeError where it ends before it says so."""
+        """The URL that it says it listens on. Raises ServeError where it ends before it says so."""
         assert self.process.stdout is not None
-        line = (await self.process.stdout.readline()).decode(errors="replace").strip()
-        if " listening on " in line:
-            self.url = line.rsplit(" ", 1)[-1]
-            return self.url
-        code = await self.process.wait()
-        raise ServeError(f"{self.name} ended with code {code} before it was ready; its log:\n{self.last_lines()}")
-
-    async def died(self) -> None:
-        """Returns when the process has ended."""
+        while line := await self.process.stdout.readline():
+            if b" listening on " in line:
+                self.url = line.decode(errors="replace").split()[-1]
+                return self.url
+            self._keep(line)
         await self.process.wait()
+        raise self.ended_early()
+
+    def ended_early(self) -> ServeError:
+        """The error for a process that ended before it was ready: its code, and the end of its log."""
+        code, lines = self.process.returncode, self.last_lines()
+        return ServeError(f"{self.name} ended with code {code} before it was ready; its log:\n{lines}")
+
+    async def outlived(self) -> None:
+        """Returns when the process has ended. Until then its output goes on into its log: an environment may print."""
+        assert self.process.stdout is not None
+        while said := await self.process.stdout.read(1 << 16):
+            self._keep(said)
+        await self.process.wait()
+
+    def _keep(self, said: bytes) -> None:
+        with contextlib.suppress(OSError), self.log_path.open("ab") as file:
+            file.write(said)
 
     async def stop(self) -> None:
         """Close its input, which asks it to stop; kill it where that is not enough."""
@@ -85,10 +101,10 @@ class Child:
 
 
 @contextlib.asynccontextmanager
-async def serving_head(config: RolloutCollectionConfig) -> AsyncIterator[str]:
+async def serving_head() -> AsyncIterator[str]:
     """The head inside this process, on a free port of loopback; yields its URL."""
     listener = bind("127.0.0.1", 0)
-    app = create_app(HeadSettings(database=IN_MEMORY, head_url=None, token=config.token))
+    app = create_app(HeadSettings(database=IN_MEMORY, head_url=None, token=None))
     server = UvicornServer(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1, server_header=False)
     )
@@ -105,29 +121,31 @@ async def serving_head(config: RolloutCollectionConfig) -> AsyncIterator[str]:
 async def serving_everything(config: RolloutCollectionConfig) -> AsyncIterator[str]:
     """Head, env-bundle and resources, ready to be used; yields the head's URL.
 
-    Raises ServeError naming the server that did not start, with its exit code and the end of its log.
+    They listen on loopback for this run alone and ask for no token. Raises ServeError naming the server that did not
+    start, with its exit code and the end of its log.
     """
     logs = ArtifactPaths(config.output_jsonl_fpath).logs
     logs.mkdir(parents=True, exist_ok=True)
     async with contextlib.AsyncExitStack() as stack:
-        head_url = await stack.enter_async_context(serving_head(config))
+        head_url = await stack.enter_async_context(serving_head())
         common = ["--port", "0", "--head", head_url, "--exit-with-parent", "--stop-timeout", f"{STOP_TIMEOUT_S:g}"]
+        starting = "env-bundle"
         try:
             async with asyncio.timeout(config.serve.start_timeout_s):
                 envs = dict(config.serve.envs)
                 if config.serve.env_bundle:
                     words = ["gym-env-bundle", "serve", *common, *config.serve.env_bundle_args]
-                    bundle = await stack.enter_async_context(_child("env-bundle", words, logs))
+                    bundle = await stack.enter_async_context(_child(starting, words, logs))
                     envs = {**await _environments(await bundle.listening()), **envs}
+                starting = "resources"
                 flags = [word for name, url in envs.items() for word in ("--env", f"{name}={url}")]
                 words = ["gym-resources", "serve", *common, *flags, *config.serve.resources_args]
-                resources = await stack.enter_async_context(_child("resources", words, logs, token=config.token))
+                resources = await stack.enter_async_context(_child(starting, words, logs))
                 await resources.listening()
-                await _registered(head_url, "resources_servers")
+                await _registered(head_url, resources)
         except TimeoutError as error:
-            raise ServeError(
-                f"the servers were not ready within {config.serve.start_timeout_s:g} s; see {logs}"
-            ) from error
+            waited = f"{config.serve.start_timeout_s:g} s (serve.start_timeout_s)"
+            raise ServeError(f"{starting} was not ready within {waited}; see {logs}") from error
         yield head_url
 
 
@@ -138,25 +156,31 @@ async def _environments(bundle_url: str) -> dict[str, str]:
     return {environment["name"]: f"{bundle_url}/{environment['name']}" for environment in served}
 
 
-async def _registered(head_url: str, server_type: str) -> None:
+async def _registered(head_url: str, resources: Child) -> None:
+    """Returns when the head knows `resources`. Raises ServeError where that ends before."""
     async with httpx.AsyncClient(trust_env=False) as http:
         while True:
             servers = (await http.get(f"{head_url}/v1/servers")).json()["servers"]
-            if any(server["server_type"] == server_type for server in servers):
+            if any(server["url"] == resources.url for server in servers):
                 return
+            if resources.process.returncode is not None:
+                raise resources.ended_early()
             await asyncio.sleep(0.02)
 
 
 @contextlib.asynccontextmanager
-async def _child(name: str, words: Sequence[str], logs: Path, *, token: object = None) -> AsyncIterator[Child]:
+async def _child(name: str, words: Sequence[str], logs: Path) -> AsyncIterator[Child]:
     """A server process, stopped at the end of the block; its early death is said aloud."""
     log_path = logs / f"{name}.log"
-    with log_path.open("wb") as log_file:
+    own = {name: value for name, value in os.environ.items() if name not in _OTHERS_TOKENS}
+    log_path.unlink(missing_ok=True)
+    with log_path.open("ab") as log_file:
         process = await asyncio.create_subprocess_exec(
             *_command(words),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log_file,
+            env=own,
             start_new_session=True,  # an interrupt at the terminal is the driver's to pass on
         )
     child = Child(name, process, log_path)
@@ -171,7 +195,7 @@ async def _child(name: str, words: Sequence[str], logs: Path, *, token: object =
 
 
 async def _watch(child: Child, stopping: asyncio.Event) -> None:
-    await child.died()
+    await child.outlived()
     if not stopping.is_set():
         log.error(
             "a server of this run died; rollouts that need it will fail",
