@@ -41,22 +41,24 @@ class ClusteredMean:
 
     @property
     def mean(self) -> float | None:
-        return self.total / self.count if self.count else None
+        """None while empty, and where the sum is beyond what a float holds."""
+        return _finite(self.total / self.count) if self.count else None
 
     @property
     def std(self) -> float | None:
         """Sample standard deviation of the values, None for fewer than two."""
         if self.count < 2:
             return None
-        return math.sqrt(max(0.0, self.square_total - self.total * self.total / self.count) / (self.count - 1))
+        squares = self.square_total - self.total * self.total / self.count
+        return None if math.isnan(squares) else _finite(math.sqrt(max(0.0, squares) / (self.count - 1)))
 
     def standard_error(self) -> float | None:
         """Cluster-robust standard error of the mean, None for fewer than two tasks."""
         mean, tasks = self.mean, self.tasks
         if mean is None or tasks < 2:
             return None
-        squares = sum((total - number * mean) ** 2 for number, total in self._tasks.values())
-        return math.sqrt(tasks / (tasks - 1) * squares) / self.count
+        apart = [total - number * mean for number, total in self._tasks.values()]
+        return _finite(math.sqrt(tasks / (tasks - 1) * sum(each * each for each in apart)) / self.count)
 
     def interval(self, level: float = 0.95) -> tuple[float, float] | None:
         """The two-sided interval of the mean, None for fewer than two tasks."""
@@ -65,3 +67,8 @@ class ClusteredMean:
             return None
         half = student_t((1 + level) / 2, self.tasks - 1) * error
         return mean - half, mean + half
+
+
+def _finite(value: float) -> float | None:
+    """The value, None where it overflowed: rewards may be of any finite size, JSON has no word for infinity."""
+    return value if math.isfinite(value) else None
