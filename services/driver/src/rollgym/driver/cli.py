@@ -67,15 +67,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = arguments.run(arguments)
     except (ConfigurationError, HeadError) as error:
-        for line in error.message.splitlines():
-            print(f"gym: {redact_text(line)}", file=sys.stderr)
+        _complain(*error.message.splitlines())
         return USAGE_EXIT
     except (ServeError, ArtifactError) as error:
-        print(f"gym: {redact_text(error.message)}", file=sys.stderr)
+        _complain(error.message)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     return code
+
+
+def _complain(*lines: str) -> None:
+    with console_output() as console:
+        for line in lines:
+            console.say(f"gym: {redact_text(line)}")
 
 
 def run_main() -> NoReturn:
@@ -188,7 +193,7 @@ def _refuse_unknown(parser: _Parser, run_parser: _Parser, arguments: Namespace, 
 def _eval_run(arguments: Namespace) -> int:
     with console_output() as console:
         flags = _flag_settings(arguments)
-        config = load_config(arguments.config, arguments.overrides, flags)
+        config = load_config(arguments.config, arguments.overrides, flags, _shared_secrets())
         entry = run_no_serve if arguments.no_serve else run_serving
         try:
             report = asyncio.run(entry(config, console, debug_slow=arguments.debug_slow_callbacks))
@@ -198,25 +203,22 @@ def _eval_run(arguments: Namespace) -> int:
 
 
 def _show_end(report: RunReport, console: Console, *, as_json: bool, require_complete: bool) -> int:
-    if report.state == "interrupted" and report.note is not None:
-        code = 128 + signal.Signals[report.note]
-    else:
-        code = exit_code(report, require_complete=require_complete)
+    code = exit_code(report, require_complete=require_complete)
     summary: Any = {**summary_json(report), "exit_code": code}
     console.result(json.dumps(summary, indent=2) if as_json else summary_text(report))
     return code
 
 
 def _flag_settings(arguments: Namespace) -> dict[str, Any]:
-    """Flags as settings, and what a shared environment gives: the model's key, the servers' token."""
+    """Flags of `gym eval run` as settings."""
     own = {"config", "no_serve", "debug", "debug_slow_callbacks", "json", "overrides", "run"}
-    settings = {name: value for name, value in vars(arguments).items() if name not in own}
-    given = " ".join(arguments.overrides)
-    if "policy.api_key" not in given and (key := os.environ.get("OPENAI_API_KEY")):
-        settings["policy.api_key"] = key
-    if "token=" not in given and (token := os.environ.get("ROLLGYM_TOKEN")):
-        settings["token"] = token
-    return settings
+    return {name: value for name, value in vars(arguments).items() if name not in own}
+
+
+def _shared_secrets() -> dict[str, Any]:
+    """What a shared environment gives where nothing is configured: the model's key, the servers' token."""
+    given = {"policy.api_key": os.environ.get("OPENAI_API_KEY"), "token": os.environ.get("ROLLGYM_TOKEN")}
+    return {name: value for name, value in given.items() if value}
 
 
 def _version(arguments: Namespace) -> int:

@@ -45,7 +45,7 @@ class Collection:
         """Collect. Raises ArtifactError where a file cannot be written; cancellation stops every rollout first."""
         try:
             async with asyncio.TaskGroup() as group:
-                for number in range(self.workers):
+                for number in range(min(self.workers, max(1, len(self.rows)))):
                     if number and number % RAMP_BATCH == 0:
                         await asyncio.sleep(RAMP_PAUSE_S)
                     group.create_task(self._work(), name=f"rollouts-{number}")

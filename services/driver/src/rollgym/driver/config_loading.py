@@ -30,15 +30,20 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {"policy": PolicySettings, "serve": S
 
 
 def load_config(
-    config_file: Path | None, overrides: Sequence[str], flags: Mapping[str, Any]
+    config_file: Path | None,
+    overrides: Sequence[str],
+    flags: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
 ) -> RolloutCollectionConfig:
-    """Compose file, overrides and flags, then validate.
+    """Compose file, overrides and flags, then validate. `defaults` fill what none of them says.
 
     Raises ConfigurationError with one line per problem: the field, the value, what is allowed, a did-you-mean.
     """
     composed = _compose(config_file, overrides)
     for key, value in flags.items():
         _set(composed, key, value)
+    for key, value in (defaults or {}).items():
+        _set(composed, key, value, only_if_absent=True)
     return validated(composed)
 
 
@@ -122,11 +127,15 @@ def _hydra_message(error: Exception) -> str:
     return "the configuration cannot be composed: " + " ".join(lines)[:500]
 
 
-def _set(values: dict[str, Any], dotted: str, value: Any) -> None:
+def _set(values: dict[str, Any], dotted: str, value: Any, *, only_if_absent: bool = False) -> None:
     *path, last = dotted.split(".")
     for name in path:
-        values = values.setdefault(name, {})
-    values[last] = value
+        inner = values.setdefault(name, {})
+        if not isinstance(inner, dict):
+            return  # validation says what is wrong with it
+        values = inner
+    if not (only_if_absent and last in values):
+        values[last] = value
 
 
 def _where(location: tuple[int | str, ...]) -> str:

@@ -41,9 +41,9 @@ from rollgym.driver.policies import create_policy
 from rollgym.driver.progress import Progress
 from rollgym.driver.recorder import Recorder
 from rollgym.driver.resources_client import ResourcesClient
-from rollgym.driver.run_report import LoopHealth, RunReport
+from rollgym.driver.run_report import LoopHealth, RunReport, exit_code
 from rollgym.driver.summary import summary_json
-from rollgym.driver.telemetry import RunReporter, serving_metrics
+from rollgym.driver.telemetry import RunReporter, metrics_socket, serving_metrics
 
 MANIFEST_EVERY_S = 5.0
 
@@ -99,16 +99,16 @@ class Run:
         fleet = Fleet(self.head)
         await fleet.refresh()
         remarks = check_names(survey, config, fleet)
-        with output_lock(ArtifactPaths(config.output_jsonl_fpath).lock):
+        with metrics_socket(config) as listener, output_lock(ArtifactPaths(config.output_jsonl_fpath).lock):
             self.console.say(f"Reading {survey.tasks} task(s) from {survey.path}")
             plan = await asyncio.to_thread(plan_run, config, survey)
             plan.remarks[:0] = remarks
             try:
-                return await self._run(plan, fleet)
+                return await self._run(plan, fleet, listener)
             finally:
                 plan.rows.close()
 
-    async def _run(self, plan: RunPlan, fleet: Fleet) -> RunReport:
+    async def _run(self, plan: RunPlan, fleet: Fleet, listener: socket.socket | None) -> RunReport:
         self._say_plan(plan)
         self._done_before = plan.ledger.done
         metrics = DriverMetrics(self.registry)
@@ -143,18 +143,19 @@ class Run:
             )
             head = self.head if fleet.head_keeps_runs else None
             url = await stack.enter_async_context(
-                serving_metrics(self.config, self.registry, head.url if head else None)
+                serving_metrics(self.config, listener, self.registry, head.url if head else None)
             )
             if url is not None:
                 self.console.say(f"Metrics of this driver: {url}/metrics")
             runner = await self._runner(stack, fleet, metrics, phases)
-            collection = self._collection(plan, runner, recorder)
             reporter = RunReporter(head, plan.manifest.run_id, lambda: self._snapshot(plan), self.registry)
             writer.note(journal_line("resumed" if plan.resumed else "started", note=plan.manifest.run_id))
             self.before_collection()
             self.health.gc_state = GcState.now()
+            collection = self._collection(plan, runner, recorder)  # its clocks begin here
             self._began_at = time.monotonic()
             note = await self._collect(plan, collection, reporter, on_lag)
+            await writer.flushed()
             self.health.longest_stall_s, self.health.longest_stall_phase = phases.longest_s, phases.longest_phase
             report = self._report(plan, note, retained)
             with contextlib.suppress(ArtifactError):
@@ -231,8 +232,10 @@ class Run:
         return note or self.interruption.reason
 
     async def _save(self, plan: RunPlan) -> None:
+        """Now and then: where it fails, as on a full disk, the last save counts and the next may work."""
         plan.manifest.counts = plan.ledger.counts()
-        await asyncio.to_thread(plan.manifest.model_copy().write, plan.paths.manifest)
+        with contextlib.suppress(ArtifactError):
+            await asyncio.to_thread(plan.manifest.model_copy().write, plan.paths.manifest)
 
     def _report(self, plan: RunPlan, note: str | None, retained: dict[int, dict[str, Any]]) -> RunReport:
         counts = plan.ledger.counts()
@@ -260,6 +263,7 @@ class Run:
         manifest = plan.manifest
         manifest.counts, manifest.state, manifest.note = report.counts, report.state, report.note
         manifest.ended_at = time.time()
+        manifest.exit_code = exit_code(report, require_complete=self.config.require_complete)
         with contextlib.suppress(ArtifactError):
             manifest.write(plan.paths.manifest)
         await reporter.final(summary_json(report))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +47,10 @@ class RunReport:
 
 
 def exit_code(report: RunReport, *, require_complete: bool) -> int:
-    """0 complete, 3 finished but incomplete (1 under `require_complete`), 1 the collection itself failed."""
+    """0 complete, 3 finished but incomplete (1 under `require_complete`), 1 the collection itself failed, 128 and the
+    signal's number where one ended it."""
+    if report.state == "interrupted" and report.note is not None:
+        return 128 + signal.Signals[report.note]
     if report.state == "failed":
         return 1
     if report.complete:

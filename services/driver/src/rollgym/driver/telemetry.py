@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,18 +30,34 @@ FINAL_REPORT_TIMEOUT_S = 5.0
 log = get_logger(__name__)
 
 
-@contextlib.asynccontextmanager
-async def serving_metrics(
-    config: RolloutCollectionConfig, registry: CollectorRegistry, head_url: str | None
-) -> AsyncIterator[str | None]:
-    """Serve `/metrics` and register it with the head, where one takes that; yields its URL, None where it is off.
+@contextlib.contextmanager
+def metrics_socket(config: RolloutCollectionConfig) -> Iterator[socket.socket | None]:
+    """A listening socket for `/metrics`; None where it is turned off.
 
-    A taken default port is no reason to stop a run: a free one is used instead.
+    A taken default port is no reason to stop a run: a free one is used instead. Raises ConfigurationError where the
+    settings name a port or host that cannot be had.
     """
     if config.metrics_port is None:
         yield None
         return
-    listener = _listen(config.metrics_host, config.metrics_port)
+    try:
+        listener = bind(config.metrics_host, config.metrics_port)
+    except ConfigurationError as error:
+        if config.model_fields_set & {"metrics_port", "metrics_host"}:
+            raise ConfigurationError(f"metrics_port: {error.message}", **error.data) from error
+        listener = bind(config.metrics_host, 0)
+    with listener:
+        yield listener
+
+
+@contextlib.asynccontextmanager
+async def serving_metrics(
+    config: RolloutCollectionConfig, listener: socket.socket | None, registry: CollectorRegistry, head_url: str | None
+) -> AsyncIterator[str | None]:
+    """Serve `/metrics` and register it with the head, where one takes that; yields its URL, None without a socket."""
+    if listener is None:
+        yield None
+        return
     host, port = address(listener)
     service = Service("driver", "driver", ServiceSettings(), registry=registry)
     server = UvicornServer(
@@ -75,16 +91,6 @@ async def serving_metrics(
     finally:
         server.should_exit = True
         await serving
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return bind(host, port)
-    except ConfigurationError as error:
-        if port == 0:
-            raise
-        log.info("the metrics port cannot be used; a free one is taken", problem=error.message)
-        return bind(host, 0)
 
 
 @dataclass

@@ -123,7 +123,11 @@ class LineAppender:
             raise
 
     def sync(self) -> None:
-        os.fsync(self._descriptor)
+        """Have the lines on the disk itself. Raises ArtifactError."""
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise ArtifactError(f"cannot write {self.path}: {error.strerror}", path=str(self.path)) from error
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -52,6 +52,14 @@ class ArtifactWriter:
         """A failed attempt and its journal line; as `result`."""
         await self._written(_Write([(self._failures, line), (self._journal, journal)], then=then))
 
+    async def flushed(self) -> None:
+        """Returns when everything asked for so far is in its file and its `then` was called, or has failed."""
+        if self.failed is None:
+            done: asyncio.Future[None] = self._loop.create_future()
+            self._queue.put(_Write([], done))
+            with contextlib.suppress(ArtifactError):
+                await done
+
     def note(self, journal: bytes) -> None:
         """A journal line that nobody waits for. Raises ArtifactError where an earlier write failed."""
         self._check()
@@ -107,14 +115,18 @@ class ArtifactWriter:
 
 def _resolve(writes: list[_Write], error: ArtifactError | None) -> None:
     for write in writes:
+        problem: Exception | None = error
         if write.then is not None and error is None:
-            write.then()
+            try:
+                write.then()
+            except Exception as bug:  # whoever waits must hear of it, or would wait for ever
+                problem = bug
         if write.done is None or write.done.done():
             continue
-        if error is None:
+        if problem is None:
             write.done.set_result(None)
         else:
-            write.done.set_exception(error)
+            write.done.set_exception(problem)
 
 
 @contextlib.asynccontextmanager
