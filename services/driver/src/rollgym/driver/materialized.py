@@ -113,6 +113,8 @@ def materialize(config: RolloutCollectionConfig, path: Path) -> MaterializedRows
         scratch.replace(path)
     except OSError as error:
         raise ArtifactError(f"cannot write {path}: {error.strerror}", path=str(path)) from error
+    finally:
+        scratch.unlink(missing_ok=True)
     return rows
 
 

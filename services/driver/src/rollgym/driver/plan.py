@@ -58,30 +58,42 @@ class RunPlan:
 def check_names(survey: TaskSurvey, config: RolloutCollectionConfig, fleet: Fleet) -> list[str]:
     """Compare the names that task lines use with the servers there are.
 
-    Raises ConfigurationError for an environment that no server plays. Returns remarks about agents that are not
-    registered: their rows are run by the built-in agent.
+    Raises ConfigurationError for a row of the built-in agent that it cannot play, that no resources server is there
+    for, or whose environment none of them plays. Returns remarks about agents that are not registered: their rows are
+    run by the built-in agent.
     """
-    remarks = []
-    built_in = []
-    for name, line in survey.agents.items():
+    remarks: dict[str, str] = {}
+    built_in: dict[str | None, int] = {}
+    for (name, env), line in survey.names.items():
         agent = name or config.agent_name
         if agent is not None and fleet.agent(agent) is not None:
             continue
-        built_in.append(agent)
         if agent not in (None, BUILT_IN_AGENT):
-            remarks.append(f"agent {agent!r} (line {line}) is not registered: the built-in agent runs its rows")
+            said = f"agent {agent!r} (line {line}) is not registered: the built-in agent runs its rows"
+            remarks.setdefault(str(agent), said)
+        if name in survey.unplayable:
+            number, reason = survey.unplayable[name]
+            raise ConfigurationError(f"{survey.path}: line {number}: {reason}")
+        built_in.setdefault(env, line)
+    if built_in:
+        _check_environments(survey, config, fleet, built_in)
+    return list(remarks.values())
+
+
+def _check_environments(
+    survey: TaskSurvey, config: RolloutCollectionConfig, fleet: Fleet, lines: dict[str | None, int]
+) -> None:
+    if not fleet.resources():
+        raise ConfigurationError(f"no resources server is registered with the head at {fleet.head.url}")
     known = fleet.envs()
-    if not built_in or known is None:
-        return remarks
-    for name, line in survey.envs.items():
+    for name, line in lines.items():
         env = name or config.env
-        if env is not None and env not in known:
+        if known is not None and env is not None and env not in known:
             where = f"{survey.path}: line {line}: " if name else "env: "
             hint = did_you_mean(env, sorted(known))
             raise ConfigurationError(
                 f"{where}unknown environment {env!r}{hint}; known: {', '.join(sorted(known)) or 'none'}"
             )
-    return remarks
 
 
 def plan_run(config: RolloutCollectionConfig, survey: TaskSurvey) -> RunPlan:
@@ -108,8 +120,8 @@ def _make_room(config: RolloutCollectionConfig, paths: ArtifactPaths) -> None:
             f"output_jsonl_fpath: an earlier run's artifacts are there: {named} in {paths.results.parent}{missing}. "
             "--resume goes on with it, --overwrite replaces it, another --output leaves it alone"
         )
-    for path in there:
-        path.unlink()
+    for path in (*there, *paths.leftovers()):
+        path.unlink(missing_ok=True)
 
 
 def _new_run(config: RolloutCollectionConfig, survey: TaskSurvey, paths: ArtifactPaths) -> RunPlan:
@@ -167,6 +179,8 @@ def _settle(plan: RunPlan, config: RolloutCollectionConfig, position: int, histo
 
 
 def survey_of(config: RolloutCollectionConfig) -> TaskSurvey:
-    """Check output and task file. Raises ConfigurationError; touches nothing but the lock's name."""
-    ArtifactPaths(config.output_jsonl_fpath).check_writable()
+    """Check output and task file. Raises ConfigurationError; makes the output's folder and nothing else."""
+    paths = ArtifactPaths(config.output_jsonl_fpath)
+    paths.refuse_own(config.input_jsonl_fpath)
+    paths.check_writable()
     return survey_tasks(config.input_jsonl_fpath, config.limit)

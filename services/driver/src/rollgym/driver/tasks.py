@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from rollgym.driver.artifacts.lines import Line, read_lines
 
 T = TypeVar("T")
 
+_Index = Annotated[int, msgspec.Meta(ge=-(2**63), lt=2**63)]
 SHOWN_PROBLEMS = 10
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """What the resources server takes as one request body by default."""
@@ -33,7 +34,7 @@ class _Wanted(msgspec.Struct, gc=False):
     task_index: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_ng_task_index")
     seed: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     reset: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    tags: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    scripted: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class AgentRef(msgspec.Struct, gc=False):
@@ -56,20 +57,23 @@ class TaskLine:
     env: str | None
     agent: str | None
     task_index: int | None
+    unplayable: str | None = None
+    """Why the built-in agent cannot play it; an agent server may have its own idea of these fields."""
 
 
 @dataclass
 class TaskSurvey:
     """What a task file holds, found in one pass: its digest, how many lines, and which names they use.
 
-    `envs` and `agents` map a name to the number of the first line that uses it, None standing for "names none".
+    `names` maps each pair of agent and environment to the first line that has it, None standing for "names none";
+    `unplayable` maps an agent to the first line that the built-in agent could not play, and why.
     """
 
     path: Path
     digest: str = ""
     tasks: int = 0
-    envs: dict[str | None, int] = field(default_factory=dict)
-    agents: dict[str | None, int] = field(default_factory=dict)
+    names: dict[tuple[str | None, str | None], int] = field(default_factory=dict)
+    unplayable: dict[str | None, tuple[int, str]] = field(default_factory=dict)
 
 
 class _Problem(Exception):
@@ -84,8 +88,9 @@ def survey_tasks(path: Path, limit: int | None) -> TaskSurvey:
     indexed: dict[bool, int] = {}
     for task in _checked(path, limit, problems):
         count += 1
-        survey.envs.setdefault(task.env, task.number)
-        survey.agents.setdefault(task.agent, task.number)
+        survey.names.setdefault((task.agent, task.env), task.number)
+        if task.unplayable is not None:
+            survey.unplayable.setdefault(task.agent, (task.number, task.unplayable))
         indexed.setdefault(task.task_index is not None, task.number)
     if len(indexed) == 2:
         problems.append(
@@ -157,8 +162,18 @@ def _task_line(line: Line) -> TaskLine:
         masked=content is not line.content,
         env=_decoded(wanted.env, str, "env must be the name of an environment"),
         agent=_agent_name(wanted.agent_ref),
-        task_index=_decoded(wanted.task_index, int, "_ng_task_index must be an integer"),
+        task_index=_decoded(wanted.task_index, _Index, "_ng_task_index must be an integer of 64 bits"),
+        unplayable=_unplayable(wanted),
     )
+
+
+def _unplayable(wanted: _Wanted) -> str | None:
+    try:
+        _decoded(wanted.seed, int, "seed must be an integer")
+        _check_object(wanted.scripted, "scripted")
+    except _Problem as problem:
+        return str(problem)
+    return None
 
 
 def _check_object(raw: msgspec.Raw | msgspec.UnsetType, name: str, *, required: bool = False) -> None:
@@ -175,7 +190,7 @@ def _agent_name(raw: msgspec.Raw | msgspec.UnsetType) -> str | None:
     return None if ref is None else ref.name
 
 
-def _decoded(raw: msgspec.Raw | msgspec.UnsetType, kind: type[T], complaint: str) -> T | None:
+def _decoded(raw: msgspec.Raw | msgspec.UnsetType, kind: Any, complaint: str) -> Any:
     if isinstance(raw, msgspec.UnsetType):
         return None
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,10 @@ class ArtifactPaths:
         return self._beside("_journal.jsonl")
 
     @property
+    def samples(self) -> Path:
+        return self._beside("_samples.jsonl")
+
+    @property
     def manifest(self) -> Path:
         return self._beside("_manifest.json")
 
@@ -53,9 +58,27 @@ class ArtifactPaths:
             self.failures,
             self.materialized_inputs,
             self.journal,
+            self.samples,
             self.manifest,
             self.aggregate_metrics,
         ]
+
+    def leftovers(self) -> list[Path]:
+        """What repairs of an earlier run set aside: torn ends and bad lines."""
+        return [
+            path.with_name(path.name + suffix)
+            for path in (self.results, self.failures, self.journal)
+            for suffix in (".torn", ".bad")
+        ]
+
+    def refuse_own(self, task_file: Path) -> None:
+        """Raise ConfigurationError where the task file is one of the files that this run writes."""
+        for path in (*self.all_files(), self.lock):
+            if path.resolve() == task_file.resolve():
+                raise ConfigurationError(
+                    f"output_jsonl_fpath: {self.results} would overwrite the task file {task_file}: choose another",
+                    path=str(path),
+                )
 
     def check_writable(self) -> None:
         """Make the folder; raise ConfigurationError where the results cannot be written there."""
@@ -67,8 +90,7 @@ class ArtifactPaths:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Only trying tells: root, read-only mounts and access lists all differ from what the mode bits say.
-            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o644)
-            os.close(descriptor)
+            tempfile.TemporaryFile(dir=path.parent).close()
             if path.exists():
                 os.close(os.open(path, os.O_RDWR))
         except OSError as error:
