@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,14 +184,16 @@ def _server(record: Any) -> Server | None:
     name, url = record.get("name"), record.get("url")
     if not isinstance(name, str) or not isinstance(url, str):
         return None
-    metadata = record.get("metadata") or {}
-    envs: Sequence[str] | None = metadata.get("envs")
+    given = record.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
+    envs = metadata.get("envs")
+    load = [metadata.get(name) for name in ("sessions_open", "sessions_waiting")]
     return Server(
         instance_id=str(record.get("instance_id") or f"{name}@{url}"),
         name=name,
         server_type=str(record.get("server_type")),
         url=url.rstrip("/"),
-        envs=None if envs is None else frozenset(envs),
-        reported_load=int(metadata.get("sessions_open") or 0) + int(metadata.get("sessions_waiting") or 0),
+        envs=frozenset(map(str, envs)) if isinstance(envs, list) else None,
+        reported_load=sum(count for count in load if isinstance(count, int)),
         responding=record.get("status") not in ("not_responding", "error"),
     )

@@ -98,7 +98,7 @@ def _read_results(
                 aside.add(line.number)
                 continue
             facts = Payload(line.content).facts()
-        except (msgspec.DecodeError, UnicodeDecodeError, AgentRequestFailed, InvalidReward) as error:
+        except (msgspec.DecodeError, RecursionError, AgentRequestFailed, InvalidReward) as error:
             bad[line.number] = str(error)
             continue
         seen.add(position)
@@ -106,7 +106,7 @@ def _read_results(
     if bad and not repair:
         number, reason = next(iter(bad.items()))
         raise ConfigurationError(
-            f"{path} line {number} is bad ({reason[:200]}); {len(bad)} such line(s). Nothing was changed. "
+            f"{path} line {number} is bad ({reason[:200]}); {len(bad)} such line(s). The file is as it was. "
             "++repair=true sets them aside and runs those rollouts again",
             file=str(path),
             line=number,
@@ -122,21 +122,24 @@ def _read_results(
 
 
 def _read_failures(path: Path, positions: dict[Key, int], found: Recovered) -> None:
-    unreadable = 0
+    unreadable = unknown = 0
     for line in _lines_if_any(path):
         try:
-            failure = _failure_decoder.decode(line.content)
-        except msgspec.DecodeError:
+            failure, _ = decode_masking(line.content, _failure_decoder)
+        except (msgspec.DecodeError, RecursionError):
             unreadable += 1
             continue
         position = positions.get((failure.task_index, failure.rollout_index))
         if position is None:
+            unknown += 1
             continue
         history = found.failures.setdefault(position, FailureHistory())
         history.attempts += 1
         history.last_class = failure.failure_class
         history.terminal = failure.terminal
         history.longest_s = max(history.longest_s, failure.latency_s or 0.0)
+    if unknown:
+        found.remarks.append(f"{path.name}: {unknown} line(s) of a rollout that is not owed are not counted")
     if unreadable:
         found.remarks.append(f"{path.name}: {unreadable} line(s) cannot be read; their attempts are not counted")
 
