@@ -4,14 +4,22 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 PAUSE_S = 0.02
 
 
-async def eventually(condition: Callable[[], T | Awaitable[T]], timeout_s: float = 10.0) -> T:
+@overload
+async def eventually(condition: Callable[[], Awaitable[T]], timeout_s: float = 10.0) -> T: ...
+
+
+@overload
+async def eventually(condition: Callable[[], T], timeout_s: float = 10.0) -> T: ...
+
+
+async def eventually(condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
     """Return the first truthy value of `condition`, a plain or an async callable.
 
     An exception that it raises means "not yet". After `timeout_s` the test fails with the last value or exception seen.
@@ -22,7 +30,7 @@ async def eventually(condition: Callable[[], T | Awaitable[T]], timeout_s: float
             while True:
                 try:
                     found = condition()
-                    value = cast(T, (await found) if inspect.isawaitable(found) else found)
+                    value = (await found) if inspect.isawaitable(found) else found
                 except Exception as error:
                     last = error
                 else:
