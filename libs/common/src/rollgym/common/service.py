@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -192,5 +193,6 @@ class _Stop:
 
     def _give_up(self) -> None:
         log.error("the stop took too long; leaving", seconds=self._service.settings.stop_timeout_s + 2.0)
-        sys.stderr.flush()
+        for handler in logging.getLogger().handlers:
+            handler.flush()
         os._exit(STUCK_EXIT_CODE)
