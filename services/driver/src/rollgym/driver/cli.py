@@ -21,6 +21,7 @@ from rollgym.driver.config import DEFAULT_HEAD_URL
 from rollgym.driver.config_loading import load_config
 from rollgym.driver.console import Console, console_output
 from rollgym.driver.entry_points import run_no_serve, run_serving
+from rollgym.driver.evals.commands import add_eval_commands
 from rollgym.driver.reference import settings_reference
 from rollgym.driver.run_report import RunReport, exit_code
 from rollgym.driver.serving import ServeError
@@ -107,6 +108,7 @@ def _parsers() -> tuple[_Parser, _Parser]:
         formatter_class=RawDescriptionHelpFormatter,
     )
     _eval_run_flags(run)
+    add_eval_commands(eval_commands)
     status = commands.add_parser("status", help="servers and runs that a head knows")
     _head_flags(status)
     status.set_defaults(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from rollgym.driver.evals.describe import describe, mean_json, quantiles_json
+from rollgym.driver.evals.describe import describe, finite_only, mean_json, quantiles_json
 from rollgym.driver.evals.numbers_table import Columns, NumbersTable
 from rollgym.driver.evals.owed import State
 from rollgym.driver.evals.pass_at_k import curve, pass_metrics
@@ -222,7 +222,7 @@ def column_metrics(columns: Columns, rows: int) -> dict[str, float]:
         std = 0.0 if no_std and column.count == rows else column.std
         if std is not None:
             metrics[f"std/{name}"] = std
-    return metrics
+    return finite_only(metrics)
 
 
 def _timings(timings: Any) -> dict[str, float]:

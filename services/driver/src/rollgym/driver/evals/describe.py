@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +26,11 @@ class Description:
 
 
 def describe(values: Sequence[float]) -> Description:
-    """Describe at least one value."""
+    """Describe at least one value. What overflows is infinite or not a number."""
     ordered = sorted(values)
     count = len(ordered)
-    mean = math.fsum(ordered) / count
-    std = math.sqrt(math.fsum((value - mean) ** 2 for value in ordered) / (count - 1)) if count > 1 else None
+    mean = total(ordered) / count
+    std = math.sqrt(square_total(ordered, mean) / (count - 1)) if count > 1 else None
     return Description(
         count=count,
         mean=mean,
@@ -41,6 +41,26 @@ def describe(values: Sequence[float]) -> Description:
         p25=quantile(ordered, 0.25),
         p75=quantile(ordered, 0.75),
     )
+
+
+def total(values: Iterable[float]) -> float:
+    """The exact sum, rounded once; infinite where it is beyond what a float holds."""
+    kept = list(values)
+    try:
+        return math.fsum(kept)
+    except OverflowError:
+        return sum(kept)
+
+
+def square_total(values: Iterable[float], mean: float) -> float:
+    """The sum of squared distances from the mean."""
+    apart = (value - mean for value in values)
+    return total(distance * distance for distance in apart)
+
+
+def finite_only(metrics: dict[str, float]) -> dict[str, float]:
+    """Metrics without those that overflowed: rewards may be of any finite size, JSON has no word for infinity."""
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
 def quantile(ordered: Sequence[float], q: float) -> float:
@@ -80,6 +100,6 @@ def quantiles_json(values: Sequence[float]) -> dict[str, float]:
     return {
         "count": len(ordered),
         **{name: quantile(ordered, q) for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))},
-        "mean": math.fsum(ordered) / len(ordered),
+        "mean": total(ordered) / len(ordered),
         "max": ordered[-1],
     }

@@ -13,6 +13,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rollgym.driver.evals.describe import finite_only, total
+
 EVERY_K_UP_TO = 64
 SCORE = "accuracy"
 """The name NeMo Gym gives the reward in these keys."""
@@ -47,11 +49,11 @@ def best_of_k(rewards: Sequence[float], k: int) -> float:
         return pass_at_k(len(rewards), int(sum(rewards)), k)
     ordered = sorted(rewards)
     count = len(ordered)
-    weight, total = k / count, 0.0
+    weight, expected = k / count, 0.0
     for rank in range(count, k - 1, -1):  # the rank-th smallest is the largest in C(rank-1, k-1) of C(count, k) choices
-        total += weight * ordered[rank - 1]
+        expected += weight * ordered[rank - 1]
         weight *= (rank - k) / (rank - 1) if rank > 1 else 0.0
-    return total
+    return expected
 
 
 def curve(tasks: Tasks) -> list[dict[str, Any]]:
@@ -59,7 +61,7 @@ def curve(tasks: Tasks) -> list[dict[str, Any]]:
     points = []
     for k in shown_ks(max(map(len, tasks), default=0)):
         values = [best_of_k(rewards, k) for rewards in tasks if len(rewards) >= k]
-        points.append({"k": k, "tasks": len(values), "value": math.fsum(values) / len(values)})
+        points.append({"k": k, "tasks": len(values), "value": total(values) / len(values)})
     return points
 
 
@@ -68,7 +70,7 @@ def pass_metrics(tasks: Tasks) -> dict[str, Any]:
     most = max(map(len, tasks), default=0)
     if most == 0:
         return {}
-    metrics: dict[str, Any] = {}
+    metrics: dict[str, float] = {}
     average = _Carried(most)
     spread = _Carried(most)
     for rewards in tasks:
@@ -78,16 +80,15 @@ def pass_metrics(tasks: Tasks) -> dict[str, Any]:
     ks = shown_ks(most)
     for k in ks:
         values = [_pass_value(rewards, k) for rewards in tasks if len(rewards) >= k]
-        metrics[f"pass@{k}/{SCORE}"] = 100 * math.fsum(values) / len(values)
+        metrics[f"pass@{k}/{SCORE}"] = 100 * total(values) / len(values)
         metrics[f"pass@1[avg-of-{k}]/{SCORE}"] = 100 * average.means[k]
-    metrics["per_sample_aggregate"] = {SCORE: by_position}
     stds = list(_running_stds(by_position))
     for k in ks[1:]:
         name = f"pass@1[avg-of-{k}]/{SCORE}"
         metrics[f"{name}/std_dev_across_runs"] = stds[k - 2]
         metrics[f"{name}/std_err_across_runs"] = stds[k - 2] / math.sqrt(k)
         metrics[f"{name}/avg_sample_std_dev"] = spread.means[k]
-    return metrics
+    return {**finite_only(metrics), "per_sample_aggregate": {SCORE: by_position}}
 
 
 def _pass_value(rewards: Sequence[float], k: int) -> float:
@@ -101,14 +102,14 @@ def _means_by_position(tasks: Tasks, most: int) -> Iterator[float]:
         for position, reward in enumerate(rewards):
             sums[position] += reward
             counts[position] += 1
-    return (100 * total / count for total, count in zip(sums, counts, strict=True))
+    return (100 * each / count for each, count in zip(sums, counts, strict=True))
 
 
 def _running_means(values: Sequence[float]) -> Iterator[float]:
-    total = 0.0
+    so_far = 0.0
     for count, value in enumerate(values, 1):
-        total += value
-        yield total / count
+        so_far += value
+        yield so_far / count
 
 
 def _running_stds(values: Sequence[float]) -> Iterator[float]:

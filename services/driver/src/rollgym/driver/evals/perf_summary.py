@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rollgym.driver.evals.describe import quantile
+from rollgym.driver.evals.describe import finite_only, quantile, square_total, total
 from rollgym.driver.evals.numbers_table import NumbersTable
 
 PERF_FIELDS = (
@@ -53,14 +53,14 @@ def perf_summary(table: NumbersTable, with_perf: int, rollouts: int) -> dict[str
             summary |= {
                 f"mean_{name}": _mean(ordered),
                 f"median_{name}": quantile(ordered, 0.5),
-                f"total_{name}": math.fsum(ordered),
+                f"total_{name}": total(ordered),
             }
     if turns := columns.get("num_turns"):
         mean = _mean(turns)
         summary |= {
             "mean_num_turns": mean,
             "median_num_turns": quantile(turns, 0.5),
-            "std_num_turns": math.sqrt(math.fsum((value - mean) ** 2 for value in turns) / len(turns)),
+            "std_num_turns": math.sqrt(square_total(turns, mean) / len(turns)),
             "min_num_turns": turns[0],
             "p90_num_turns": quantile(turns, 0.9),
             "max_num_turns": turns[-1],
@@ -70,8 +70,8 @@ def perf_summary(table: NumbersTable, with_perf: int, rollouts: int) -> dict[str
     if latencies := columns.get("total_latency_ms"):
         summary |= {f"total_latency_p{p}_ms": quantile(latencies, p / 100) for p in (50, 90, 99)}
         summary["total_latency_mean_ms"] = _mean(latencies)
-    return summary
+    return finite_only(summary)
 
 
 def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+    return total(values) / len(values)

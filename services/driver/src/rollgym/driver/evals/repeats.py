@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rollgym.driver.evals.describe import Description, describe, interval_95
+from rollgym.driver.evals.describe import Description, describe, finite_only, interval_95
 from rollgym.driver.evals.numbers_table import NumbersTable
 
 ROLLOUT_INDEX = "_ng_rollout_index"
@@ -34,8 +34,8 @@ def repeat_metrics(numbers: NumbersTable, tasks: Sequence[int], rollouts: Sequen
     for rollout in sorted(rows_of):
         present = len({tasks[row] for row in rows_of[rollout]})
         entry = {ROLLOUT_INDEX: rollout, "sample_count": present, "missing_count": all_tasks - present}
-        columns = numbers.columns(rows_of[rollout])
-        entries.append(entry | _of_repeat({name: describe(values) for name, values in sorted(columns.items())}))
+        columns = {name: describe(values) for name, values in sorted(numbers.columns(rows_of[rollout]).items())}
+        entries.append(entry | finite_only(_of_repeat(columns)))
     return entries
 
 
@@ -77,7 +77,7 @@ def across_repeats(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
             f"se_across_repeats/{name}": error,
         }
         found |= _interval(column, error, f"ci_low_95_across_repeats/{name}", f"ci_high_95_across_repeats/{name}")
-    return found
+    return finite_only(found)
 
 
 def _interval(column: Description, error: float, low: str, high: str) -> dict[str, float]:

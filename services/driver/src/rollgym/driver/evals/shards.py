@@ -21,7 +21,7 @@ from rollgym.common.surrogates import decode_masking
 from rollgym.driver.artifacts.lines import Line, read_lines
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.materialized import Key
-from rollgym.driver.payloads import Payload, RolloutFacts
+from rollgym.driver.payloads import TIMINGS_KEY, Payload, RolloutFacts
 
 COMPANIONS = ("_failures", "_materialized_inputs", "_journal", "_samples")
 SHOWN_KEYS = 5
@@ -45,6 +45,18 @@ class Row:
     line: bytes
     payload: Payload
     facts: RolloutFacts
+
+    @property
+    def latency_ms(self) -> float | None:
+        """Dispatch to end: what `ng_perf` says, else session wait and active time; None where neither is known."""
+        total = (self.facts.perf or {}).get("total_latency_ms")
+        if isinstance(total, int | float):
+            return float(total)
+        timings = self.payload.value(TIMINGS_KEY)
+        if not isinstance(timings, dict):
+            return None
+        parts = [timings.get(name) for name in ("session_wait_ms", "active_ms")]
+        return sum(part for part in parts if isinstance(part, int | float)) if any(parts) else None
 
 
 @dataclass
@@ -76,6 +88,11 @@ class Shards:
 
     def rows(self) -> Iterator[Row]:
         """Rows in order of task and rollout. Raises ConfigurationError, with file and line, for one that is none."""
+        for key, line in self.lines():
+            yield self._row(key, line)
+
+    def lines(self) -> Iterator[tuple[Key, bytes]]:
+        """The bytes of the rows, without line ends, in order of task and rollout."""
         opened, descriptor = -1, -1
         try:
             for key in self.ordered_keys():
@@ -85,16 +102,17 @@ class Shards:
                         os.close(descriptor)
                     opened = self._file_of[place]
                     descriptor = os.open(self.runs[opened].results, os.O_RDONLY)
-                yield self._row(key, place, os.pread(descriptor, self._length[place], self._offset[place]))
+                yield key, os.pread(descriptor, self._length[place], self._offset[place])
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def _row(self, key: Key, place: int, line: bytes) -> Row:
+    def _row(self, key: Key, line: bytes) -> Row:
         try:
             payload = Payload(line)
             return Row(key, line, payload, payload.facts())
         except (AgentRequestFailed, InvalidReward) as error:
+            place = self._place[key]
             path, number = self.runs[self._file_of[place]].results, self._number[place]
             raise ConfigurationError(f"{path} line {number}: {error.message}", file=str(path), line=number) from error
 
