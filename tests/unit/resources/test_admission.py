@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from rollgym.common.errors import EnvBusy
-from rollgym.resources.admission import FAILURES_THAT_REFUSE, Backoff, Gate, Place, Slot
+from rollgym.resources.admission import FAILURES_THAT_REFUSE, FIRST_HANDSHAKES, Backoff, Gate, Place, Slot
 from rollgym.resources.verdicts import Verdict
 from waiting import eventually
 
@@ -33,19 +33,23 @@ async def is_kept_waiting(waiting: "asyncio.Task[Slot]") -> bool:
 
 async def full(found: Gate, sessions: int, limit: int | None = None) -> list[Slot]:
     """Sessions that are open, and a server that said it takes no more."""
-    slots = [await admitted(found.place()) for _ in range(sessions)]
-    for slot in slots:
-        slot.confirm()
+    slots = []
+    for _ in range(sessions):
+        slots.append(await admitted(found.place()))
+        slots[-1].confirm()
     (await admitted(found.place())).release(Verdict(True, "full", refusal=True, max_sessions=limit))
     return slots
 
 
-async def test_nobody_waits_while_no_refusal_was_seen() -> None:
+async def test_an_unknown_server_is_asked_by_a_few_and_by_one_more_with_each_success() -> None:
     found = gate()
-    slots = [await admitted(found.place()) for _ in range(50)]
-    assert (found.held, found.handshakes) == (50, 50)
-    for slot in slots:
-        slot.confirm()
+    slots = [await admitted(found.place()) for _ in range(FIRST_HANDSHAKES)]
+    waiting = [asyncio.create_task(found.place().admitted()) for _ in range(3)]
+    assert await is_kept_waiting(waiting[0])
+    slots[0].confirm()
+    await eventually(lambda: [task.done() for task in waiting] == [True, True, False])
+    waiting[2].cancel()
+    for slot in (*slots, waiting[0].result(), waiting[1].result()):
         slot.release()
     assert (found.held, found.confirmed, found.handshakes) == (0, 0, 0)
 
@@ -175,7 +179,8 @@ async def test_many_timeouts_without_a_success_count_as_a_refusal() -> None:
 
 async def test_timeouts_of_attempts_older_than_a_success_do_not_count() -> None:
     found = gate()
-    old = [await admitted(found.place()) for _ in range(FAILURES_THAT_REFUSE * 2)]
+    old = [await admitted(found.place()) for _ in range(FAILURES_THAT_REFUSE)]
+    old[-1].shook_hands()
     await asyncio.sleep(0.001)
     (await admitted(found.place())).confirm()
     for slot in old:

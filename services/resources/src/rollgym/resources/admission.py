@@ -19,6 +19,7 @@ from types import TracebackType
 from rollgym.resources.verdicts import Verdict
 
 FAILURES_THAT_REFUSE = 8
+FIRST_HANDSHAKES = 8
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class Gate:
         self._probes, self._probe_window = 0, 1
         self._refusals = self._failures = 0
         self._last_success = 0.0
+        self._successes = 0
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -194,6 +196,7 @@ class Gate:
         self.confirmed += 1
         self._failures = self._refusals = 0
         self._last_success = self.now()
+        self._successes += 1
         if slot.probe:
             self._probes -= 1
             self._probe_window = min(self._probe_window + 1, self.max_handshakes)
@@ -266,9 +269,14 @@ class Gate:
         return self.max_sessions is not None and self.held >= self.max_sessions
 
     def _may_go(self, now: float, *, probe: bool) -> bool:
-        if self.handshakes >= self.max_handshakes or now < self._shut_until:
+        if self.handshakes >= self._handshake_limit() or now < self._shut_until:
             return False
         return not probe or (self._probes < self._probe_window and now >= self._next_probe_at())
+
+    def _handshake_limit(self) -> int:
+        """A server that never said what it takes gets few at first, and one more with each success."""
+        limit = self.max_handshakes
+        return limit if self.ceiling is not None else min(limit, FIRST_HANDSHAKES + self._successes)
 
     def _next_probe_at(self) -> float:
         """A server that is full of our own sessions is asked rarely: the next slot to free is one of ours."""
