@@ -20,6 +20,7 @@ COMPLETE, INCOMPLETE = 0, 3
 class _Identity(msgspec.Struct, gc=False):
     task: int = msgspec.field(name="_ng_task_index")
     rollout: int = msgspec.field(name="_ng_rollout_index")
+    terminal: bool = msgspec.field(name="_ng_failure_terminal", default=False)
 
 
 _decoder = msgspec.json.Decoder(_Identity)
@@ -51,9 +52,10 @@ def served_by(stats: Sequence[dict[str, Any]]) -> Served:
 
 def disagreements(told: Told, served: Served | None = None, *, max_attempts: int = 3) -> list[str]:
     """Every disagreement as a sentence; none is as it must be. `served` where agents can be asked."""
-    rows = Counter(keys_of(told.paths.results))
-    failures = Counter(keys_of(told.paths.failures))
-    given_up = {key for key, attempts in failures.items() if attempts >= max_attempts}
+    rows = Counter(key for key, _ in lines_of(told.paths.results))
+    failed = list(lines_of(told.paths.failures))
+    failures = Counter(key for key, _ in failed)
+    given_up = {key for key, terminal in failed if terminal or failures[key] >= max_attempts}
     coverage = told.summary["coverage"]
     manifest = Manifest.read(told.paths.manifest)
     found = [
@@ -75,14 +77,17 @@ def disagreements(told: Told, served: Served | None = None, *, max_attempts: int
     return found
 
 
-def keys_of(path: Path) -> Iterator[Key]:
-    """Which rollout each line of a results or failures file is of; none where there is no such file."""
+def lines_of(path: Path) -> Iterator[tuple[Key, bool]]:
+    """Of each line of a results or failures file: its rollout, and whether it says that no repeat can help.
+
+    None where there is no such file.
+    """
     if not path.exists():
         return
     with path.open("rb") as file:
         for line in file:
             identity = _decoder.decode(line)
-            yield identity.task, identity.rollout
+            yield (identity.task, identity.rollout), identity.terminal
 
 
 def _differ(what: str, first: int, second: int) -> list[str]:

@@ -40,6 +40,8 @@ class RunFigures:
     peak_rss_mb: float
     loop_busy: float
     """Share of the time between first dispatch and last answer in which the driver's loop thread used a CPU."""
+    loop_waited: float
+    """Share of it in which that thread could have run, but others had every CPU: lag that is not the driver's own."""
     servers_busy: dict[str, float] = field(default_factory=dict)
     """The same of each server's process."""
     machine_busy: float = 0.0

@@ -79,6 +79,7 @@ def median_of(runs: Sequence[RunFigures]) -> RunFigures:
         cpu_ms_per_rollout=of(lambda run: run.cpu_ms_per_rollout),
         peak_rss_mb=of(lambda run: run.peak_rss_mb),
         loop_busy=of(lambda run: run.loop_busy),
+        loop_waited=of(lambda run: run.loop_waited),
         machine_busy=of(lambda run: run.machine_busy),
     )
 

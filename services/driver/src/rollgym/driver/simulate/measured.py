@@ -77,7 +77,7 @@ def measure_agents(
             output=folder / "rollouts.jsonl",
             repeats=repeats,
             concurrency=settings.concurrency,
-            overrides=(*variant.overrides, *retain, *settings.overrides),
+            overrides=(*variant.overrides, *retain, f"++max_rollout_attempts={settings.attempts}", *settings.overrides),
         )
         with LoadWatch(servers) as load:
             end = run_measured(run.words(), timeout_s=settings.timeout_s, hold_gc=variant.hold_gc)
@@ -85,7 +85,7 @@ def measure_agents(
         first_at, answered_at = dispatch_times(stats, end)
         owed = settings.tasks * repeats
         told = Told(owed, end.exit_code, end.summary(), run.paths)
-        disagreeing = disagreements(told, served_by(stats))
+        disagreeing = disagreements(told, served_by(stats), max_attempts=settings.attempts)
     late_s = [late for stat in stats for late in stat["late_s"]]
     return measured(
         end.seen,
@@ -122,7 +122,9 @@ def measured(
     lags, collections = lag_ms(seen, window), pauses(seen, window)
     elapsed_s = window.answered_s - window.began_s
     cpu_s = clock_between(seen, "cpu_s", window.began_s, window.ended_s)
-    loop_cpu_s = clock_between(seen, "loop_cpu_s", window.began_s, window.answered_s)
+    loop_cpu_s, loop_wait_s = (
+        clock_between(seen, clock, window.began_s, window.answered_s) for clock in ("loop_cpu_s", "loop_wait_s")
+    )
     figures = RunFigures(
         rollouts=rollouts,
         elapsed_s=elapsed_s,
@@ -134,6 +136,7 @@ def measured(
         cpu_ms_per_rollout=1000 * cpu_s / rollouts,
         peak_rss_mb=seen["peak_rss_mb"],
         loop_busy=loop_cpu_s / elapsed_s if elapsed_s > 0 else 0.0,
+        loop_waited=loop_wait_s / elapsed_s if elapsed_s > 0 else 0.0,
         servers_busy=load.servers_busy(*between),
         machine_busy=load.machine_busy(*between),
         gc_thresholds=tuple(seen["gc_thresholds"]),

@@ -9,14 +9,15 @@ from html import escape
 from rollgym.driver.simulate.measured import Measured
 
 WIDTH, PANEL, GAP = 960.0, 150.0, 46.0
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 76.0, 44.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 104.0, 44.0
+TITLE = "Lag of the driver's event loop, and its collection pauses"
 FLOOR_MS = 1.0
 """The scale is logarithmic and begins here; what is below lies on the axis."""
 _INK, _QUIET, _GRID, _LAG = "#1b1f24", "#5b6470", "#e3e7ec", "#2f6fb3"
 _GENERATIONS = ("#e3b23c", "#e07b39", "#b3262e")
 
 
-def picture(title: str, runs: Sequence[Measured]) -> str:
+def picture(subtitle: str, runs: Sequence[Measured]) -> str:
     """The SVG document. `runs` are drawn from top to bottom."""
     span_s = max((_end_s(run) for run in runs), default=0.0) or 1.0
     most_ms = max((_most_ms(run) for run in runs), default=0.0)
@@ -25,9 +26,10 @@ def picture(title: str, runs: Sequence[Measured]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {height:g}" width="{WIDTH:g}" '
         f'height="{height:g}" role="img" font-family="system-ui, sans-serif" font-size="12" fill="{_INK}">',
-        f"<title>{escape(title)}</title>",
+        f"<title>{escape(TITLE)}</title>",
         f'<rect width="{WIDTH:g}" height="{height:g}" fill="#ffffff"/>',
-        _text(LEFT, 26, title, size=16, weight=600),
+        _text(LEFT, 28, TITLE, size=16, weight=600),
+        _text(LEFT, 47, subtitle, fill=_QUIET, size=11),
         *_legend(),
     ]
     for number, run in enumerate(runs):
@@ -91,7 +93,7 @@ def _lag_area(lag: Sequence[tuple[float, float]], scale: _Scale, top: float) -> 
 
 def _time_axis(scale: _Scale, y: float) -> Iterator[str]:
     step_s = _nice_step(scale.span_s)
-    for number in range(int(scale.span_s / step_s) + 1):
+    for number in range(int(scale.span_s / step_s + 1e-9) + 1):
         at_s = number * step_s
         yield _text(scale.x(at_s), y + 18, f"{at_s:g}", anchor="middle", fill=_QUIET, size=11)
     yield _text(WIDTH - RIGHT, y + 34, "seconds since the first dispatch", anchor="end", fill=_QUIET, size=11)
@@ -102,8 +104,8 @@ def _legend() -> Iterator[str]:
     entries += [(f"pause, generation {number}", colour) for number, colour in enumerate(_GENERATIONS)]
     x = LEFT
     for label, colour in entries:
-        yield f'<rect x="{x:g}" y="38" width="10" height="10" rx="2" fill="{colour}"/>'
-        yield _text(x + 15, 47, label, fill=_QUIET)
+        yield f'<rect x="{x:g}" y="58" width="10" height="10" rx="2" fill="{colour}"/>'
+        yield _text(x + 15, 67, label, fill=_QUIET)
         x += 40 + 6.2 * len(label)
 
 

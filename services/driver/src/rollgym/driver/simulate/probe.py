@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import gc
 import json
-import os
 import resource
 import runpy
 import sys
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 INTERVAL_S = 0.01
-"""Seconds that each sample sleeps. CPU clocks and memory are read with every tenth of them."""
+"""Seconds that each sample sleeps. CPU clocks are read with every tenth of them."""
 CLOCKS_EVERY = 10
 
 T = TypeVar("T")
@@ -43,7 +42,8 @@ class Probe:
         self.main_began_s: float | None = None
         self.main_ended_s: float | None = None
         self.lag_at, self.lag_s = array("d"), array("d")
-        self.clock_at, self.cpu_s, self.loop_cpu_s, self.rss_mb = array("d"), array("d"), array("d"), array("d")
+        self.clock_at, self.cpu_s = array("d"), array("d")
+        self.loop_cpu_s, self.loop_wait_s = array("d"), array("d")
         self.gc_at, self.gc_s, self.gc_generation = array("d"), array("d"), array("b")
         self._gc_began = 0.0
         self._watched = False
@@ -102,7 +102,7 @@ class Probe:
         self.clock_at.append(self.seconds())
         self.cpu_s.append(time.process_time() + children_cpu_s())
         self.loop_cpu_s.append(time.thread_time())
-        self.rss_mb.append(rss_mb())
+        self.loop_wait_s.append(thread_wait_s())
 
     def report(self) -> dict[str, Any]:
         """Everything as JSON; times are seconds since `started_at`, which is of the machine's clock."""
@@ -120,7 +120,7 @@ class Probe:
                 "at_s": list(self.clock_at),
                 "cpu_s": list(self.cpu_s),
                 "loop_cpu_s": list(self.loop_cpu_s),
-                "rss_mb": list(self.rss_mb),
+                "loop_wait_s": list(self.loop_wait_s),
             },
             "collections": {
                 "at_s": list(self.gc_at),
@@ -136,13 +136,12 @@ def children_cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def rss_mb() -> float:
-    """Resident memory now; 0 where the system does not tell."""
+def thread_wait_s() -> float:
+    """Seconds for which this thread could have run and no CPU was free; 0 where the system does not tell."""
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
         return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def peak_rss_mb() -> float:

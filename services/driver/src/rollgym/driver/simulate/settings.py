@@ -54,6 +54,7 @@ class SimulationSettings(BaseModel):
         "each begins when it is asked for",
     )
     fail_rate: float = Field(0.0, ge=0, le=1, description="share of attempts that an agent answers with 500")
+    attempts: int = Field(3, ge=1, description="attempts that the driver makes at a rollout")
     agents: int = Field(1, ge=1, le=64, description="agent server processes")
     seed: int = Field(0, ge=0, description="seed of latencies, failures and arrivals")
     variants: VariantNames = Field(

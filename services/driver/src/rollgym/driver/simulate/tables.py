@@ -14,6 +14,7 @@ _HEADINGS = (
     *(f"gen {number}: n / sum / longest ms" for number in range(3)),
     "lag ms: mean / p99 / max",
     "CPU ms/rollout",
+    "no CPU free",
     "peak MB",
 )
 
@@ -78,6 +79,7 @@ def ceiling_table(runs: Sequence[RunFigures]) -> str:
         "rollouts/s",
         "steady rollouts/s",
         "driver's loop",
+        "no CPU free",
         *servers,
         "machine",
         "lag ms: mean / p99 / max",
@@ -89,6 +91,7 @@ def ceiling_table(runs: Sequence[RunFigures]) -> str:
             f"{run.rollouts_per_s:,.0f}",
             f"{run.steady_rollouts_per_s:,.0f}",
             f"{run.loop_busy:.0%}",
+            f"{run.loop_waited:.0%}",
             *(f"{run.servers_busy.get(name, 0.0):.0%}" for name in servers),
             f"{run.machine_busy:.0%}",
             _lag(run),
@@ -107,6 +110,7 @@ def _row(name: str, run: RunFigures) -> tuple[str, ...]:
         *map(_generation, run.generations),
         _lag(run),
         f"{run.cpu_ms_per_rollout:.2f}",
+        f"{run.loop_waited:.0%}",
         f"{run.peak_rss_mb:,.0f}",
     )
 
