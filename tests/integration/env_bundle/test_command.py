@@ -1,19 +1,17 @@
 """The command: mistakes are one line and exit 2, the port is said, a stop ends open sessions in time."""
 
+import asyncio
 import signal
 import socket as sockets
 import subprocess
-from pathlib import Path
 
 import httpx
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from integration.env_bundle.client import Admin, ask, hear, session, tell
 from processes import command_path, running, running_sync
 from waiting import eventually
-
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "environments" / "number_hunt.py"
 
 
 def serve(*flags: str) -> subprocess.CompletedProcess[str]:
@@ -36,10 +34,10 @@ def test_a_taken_port_exits_2_and_names_it() -> None:
 
 
 async def test_sigterm_ends_open_sessions_of_every_kind_in_time() -> None:
-    async with running(
-        "gym-env-bundle", "serve", "--port", "0", "--admin", "--fault", "half-open:phase=step:env=wordle"
-    ) as bundle:
+    faults = ["--fault=half-open:phase=step:env=wordle", "--fault=late-handshake:duration=600:env=gridsim"]
+    async with running("gym-env-bundle", "serve", "--port", "0", "--admin", "--ping-interval", "0", *faults) as bundle:
         admin = Admin(bundle.url)
+        late = asyncio.create_task(open_and_wait(bundle.url))
         async with (
             session(bundle.url) as idle,
             session(bundle.url) as busy,
@@ -49,27 +47,21 @@ async def test_sigterm_ends_open_sessions_of_every_kind_in_time() -> None:
                 await ask(socket, "reset", {})
             await tell(busy, "step", {"delay_s": 600})
             await tell(silent, "step", {"guess": "crane"})
-            await eventually(lambda: admin.faults()["injected"] == {"half-open": 1})
+            await eventually(lambda: admin.faults()["injected"] == {"half-open": 1, "late-handshake": 1})
             admin.close()
             assert await bundle.stop(signal.SIGTERM, timeout_s=8) == 0
             for socket in (idle, busy, silent):
                 with pytest.raises(ConnectionClosed):
                     await hear(socket)
+            with pytest.raises(InvalidHandshake):
+                await late
         assert "Traceback" not in bundle.log()
+        assert all(said in bundle.log() for said in ("no idle timeout", "no pings", "faults are in force"))
 
 
-async def test_sigterm_during_a_late_handshake_ends_in_time() -> None:
-    async with running("gym-env-bundle", "serve", "--port", "0", "--fault", "late-handshake:duration=600") as bundle:
-        reader_side = sockets.create_connection(("127.0.0.1", bundle.port))
-        reader_side.sendall(
-            b"GET /echo/ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-        )
-        await eventually(
-            lambda: 'faults_injected_total{kind="late-handshake"} 1' in httpx.get(f"{bundle.url}/metrics").text
-        )
-        assert await bundle.stop(signal.SIGTERM, timeout_s=8) == 0
-        reader_side.close()
+async def open_and_wait(url: str) -> None:
+    async with session(url, "gridsim", open_timeout=60):
+        pass
 
 
 def test_without_admin_there_are_no_admin_routes_and_a_token_guards_the_rest() -> None:
@@ -84,16 +76,3 @@ def test_without_admin_there_are_no_admin_routes_and_a_token_guards_the_rest() -
         assert http.get("/echo/schema").status_code == 200
         assert http.get("/admin/faults").status_code == 404
         assert http.get("/admin/stats").status_code == 404
-
-
-async def test_the_example_environment_is_served_and_what_is_unusual_is_said_at_the_start() -> None:
-    flags = ["--environment", str(EXAMPLE), "--ping-interval", "0", "--fault", "slow-step:probability=0"]
-    async with (
-        running("gym-env-bundle", "serve", "--port", "0", *flags) as bundle,
-        session(bundle.url, "number-hunt") as socket,
-    ):
-        await ask(socket, "reset", {"seed": 1})
-        answer = await ask(socket, "step", {"guess": 50})
-        assert answer["data"]["observation"]["message"] in {"Higher.", "Lower.", "Found."}
-        assert (await ask(socket, "step", {"guess": 500}))["data"]["code"] == "VALIDATION_ERROR"
-        assert all(said in bundle.log() for said in ("no idle timeout", "no pings", "faults are in force"))

@@ -17,7 +17,7 @@ def http(shared_bundle: RunningCommand, admin: Admin) -> Any:
         yield client
 
 
-@pytest.mark.parametrize("path", ["", *(f"/{name}" for name in ENVIRONMENTS)])
+@pytest.mark.parametrize("path", ["", *(f"/{name}" for name in ENVIRONMENTS), "/number-hunt"])
 def test_every_environment_describes_itself(http: httpx.Client, path: str) -> None:
     name = path.strip("/") or "gridsim"
     assert http.get(f"{path}/health").json()["status"] == "healthy"
@@ -30,11 +30,8 @@ def test_every_environment_describes_itself(http: httpx.Client, path: str) -> No
 
 def test_the_root_tells_what_is_served(http: httpx.Client) -> None:
     served = http.get("/").json()["environments"]
-    assert [(each["name"], each["default"]) for each in served] == [
-        ("gridsim", True),
-        ("wordle", False),
-        ("echo", False),
-    ]
+    assert [each["name"] for each in served] == [*ENVIRONMENTS, "number-hunt", "broken"]
+    assert [each["name"] for each in served if each["default"]] == ["gridsim"]
 
 
 def test_reset_answers_like_the_socket_and_keeps_nothing(http: httpx.Client, admin: Admin) -> None:

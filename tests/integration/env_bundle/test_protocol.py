@@ -32,12 +32,15 @@ async def test_reset_step_state_and_close(url: str, admin: Admin) -> None:
         (b"{}", "INVALID_JSON"),
         ("[]", "VALIDATION_ERROR"),
         ('{"type":"jump"}', "UNKNOWN_TYPE"),
+        ('{"type":{}}', "UNKNOWN_TYPE"),
+        ("[" * 100_000, "INVALID_JSON"),
         ('{"type":"step"}', "VALIDATION_ERROR"),
+        ('{"type":"reset","data":{"seed":1%s}}' % ("0" * 30), "VALIDATION_ERROR"),
         ('{"type":"reset","data":{"seed":"x"}}', "VALIDATION_ERROR"),
         ('{"type":"step","data":{"massage":"hi"}}', "VALIDATION_ERROR"),
         ('{"type":"step","data":{"fail":"boom"}}', "EXECUTION_ERROR"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:40],
 )
 async def test_a_wrong_frame_is_answered_with_its_code_and_the_session_goes_on(
     url: str, admin: Admin, raw: str | bytes, code: str
@@ -122,6 +125,14 @@ async def test_wordle_rewards_come_step_by_step(url: str, admin: Admin) -> None:
         answer = (await ask(socket, "step", {"guess": "crane"}))["data"]
         assert isinstance(answer["reward"], float)
         assert len(answer["observation"]["feedback"]) == 5
+
+
+async def test_the_example_environment_is_played_from_its_file(url: str, admin: Admin) -> None:
+    async with session(url, "number-hunt") as socket:
+        await ask(socket, "reset", {"seed": 1})
+        answer = await ask(socket, "step", {"guess": 50})
+        assert answer["data"]["observation"]["message"] in {"Higher.", "Lower.", "Found."}
+        assert (await ask(socket, "step", {"guess": 500}))["data"]["code"] == "VALIDATION_ERROR"
 
 
 @pytest.mark.parametrize("raw", ["NaN", "Infinity", '"0.5"', "1e999"])

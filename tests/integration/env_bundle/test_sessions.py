@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import ClientConnection
@@ -133,28 +132,14 @@ async def test_an_idle_session_is_closed_properly_and_a_busy_one_is_not() -> Non
         admin.close()
 
 
-BROKEN = """
-from rollgym.env_bundle.environments.echo import Echo
-
-class Broken(Echo):
-    name = "broken"
-
-    def __init__(self):
-        raise RuntimeError("no licence")
-"""
-
-
-async def test_an_environment_that_cannot_be_made_is_a_factory_error(tmp_path: Path) -> None:
-    file = tmp_path / "broken.py"
-    file.write_text(BROKEN)
-    async with running("gym-env-bundle", "serve", "--port", "0", "--admin", "--environment", str(file)) as bundle:
-        async with session(bundle.url, "broken") as socket:
-            error = (await hear(socket))["data"]
-            assert (error["code"], error["factory_name"]) == ("FACTORY_ERROR", "Broken")
-            assert "no licence" in error["message"]
-        admin = Admin(bundle.url)
-        assert admin.active() == 0
-        admin.close()
+async def test_an_environment_that_cannot_be_made_is_a_factory_error(url: str, admin: Admin) -> None:
+    async with session(url, "broken") as socket:
+        error = (await hear(socket))["data"]
+        assert (error["code"], error["factory_name"]) == ("FACTORY_ERROR", "Broken")
+        assert "no licence" in error["message"]
+        with pytest.raises(ConnectionClosedOK):
+            await hear(socket)
+    assert admin.active() == 0
 
 
 async def test_1100_sessions_are_served_and_all_their_slots_come_back(url: str, admin: Admin) -> None:

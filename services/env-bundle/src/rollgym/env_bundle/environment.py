@@ -87,7 +87,9 @@ class ResetArguments(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    seed: int | None = Field(None, description="Makes the episode reproducible; unset: drawn at random")
+    seed: int | None = Field(
+        None, ge=-(1 << 63), lt=1 << 63, description="Makes the episode reproducible; unset: drawn at random"
+    )
     episode_id: str | None = Field(None, max_length=255, description="The caller's name for the episode")
 
     def seed_or_drawn(self) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from starlette.types import Scope
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
@@ -90,6 +91,11 @@ class Wire(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.response.status_code == 101:
             cast(dict[str, Any], self.scope["extensions"])[EXTENSION] = self
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True  # refused is answered: uvicorn 0.54 would log that nobody answered
 
     def data_received(self, data: bytes) -> None:
         if not self._muted:
