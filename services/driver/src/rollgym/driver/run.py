@@ -31,6 +31,7 @@ from rollgym.driver.collection import Collection
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.console import Console
 from rollgym.driver.dispatch import DispatchBudget, DispatchQueue
+from rollgym.driver.evals.end_of_run import aggregate_run
 from rollgym.driver.fleet import Fleet, HeadClient
 from rollgym.driver.http_client import open_client_session
 from rollgym.driver.ledger import RolloutState
@@ -42,6 +43,7 @@ from rollgym.driver.progress import Progress
 from rollgym.driver.recorder import Recorder
 from rollgym.driver.resources_client import ResourcesClient
 from rollgym.driver.run_report import LoopHealth, RunReport, exit_code
+from rollgym.driver.run_samples import RunSamples
 from rollgym.driver.summary import summary_json
 from rollgym.driver.telemetry import RunReporter, metrics_socket, serving_metrics
 
@@ -114,16 +116,19 @@ class Run:
         metrics = DriverMetrics(self.registry)
         process = ProcessMetrics(self.registry)
         phases = LoopPhases(metrics, log_slow=self.debug_slow)
+        samples = RunSamples(plan.paths.samples, lambda: plan.ledger.count(RolloutState.IN_FLIGHT))
 
         def on_pause(generation: int, pause_s: float) -> None:
             process.observe_pause(generation, pause_s)
             phases.on_gc(generation, pause_s)
+            samples.on_pause(generation, pause_s)
 
         self.health.gc.on_pause = on_pause
 
         def on_lag(lag_s: float) -> None:
             process.observe_lag(lag_s)
             self.health.lag.add(lag_s)
+            samples.on_lag(lag_s)
 
         retained: dict[int, dict[str, Any]] = {}
 
@@ -153,6 +158,7 @@ class Run:
             self.before_collection()
             self.health.gc_state = GcState.now()
             collection = self._collection(plan, runner, recorder)  # its clocks begin here
+            await stack.enter_async_context(samples.sampling())
             self._began_at = time.monotonic()
             note = await self._collect(plan, collection, reporter, on_lag)
             await writer.flushed()
@@ -160,8 +166,15 @@ class Run:
             report = self._report(plan, note, retained)
             with contextlib.suppress(ArtifactError):
                 writer.note(journal_line("ended", note=report.state))
+            if not self.config.disable_aggregation:
+                report.remarks += await aggregate_run(plan.paths, self._agent_urls(plan, fleet))
             await self._finish(plan, report, reporter)
         return report
+
+    def _agent_urls(self, plan: RunPlan, fleet: Fleet) -> dict[str, str]:
+        """Agent servers with a row in this run."""
+        servers = {name: fleet.agent(name) for name in plan.statistics.by_agent}
+        return {name: server.url for name, server in servers.items() if server is not None}
 
     async def _runner(
         self, stack: contextlib.AsyncExitStack, fleet: Fleet, metrics: DriverMetrics, phases: LoopPhases

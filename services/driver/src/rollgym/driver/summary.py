@@ -72,6 +72,8 @@ def summary_json(report: RunReport) -> dict[str, Any]:
     if health.longest_stall_phase:
         stall = {"phase": health.longest_stall_phase, "ms": round(health.longest_stall_s * 1000, 1)}
         summary["driver"]["longest_section"] = stall
+    if report.remarks:
+        summary["remarks"] = report.remarks
     if report.note:
         summary["note"] = report.note
     return summary
@@ -195,6 +197,7 @@ def _lines(report: RunReport) -> list[str]:
         )
     lines.append("Artifacts:")
     lines += [f"  {path}" for path in report.paths.all_files() if path.exists()]
+    lines += [f"Note: {remark}" for remark in report.remarks]
     if report.note:
         lines.append(f"Ended early: {report.note}")
     if not report.complete:

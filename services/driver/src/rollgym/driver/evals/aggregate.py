@@ -19,7 +19,7 @@ from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.evals.agent_aggregate import AgentAggregate
 from rollgym.driver.evals.owed import Owed, read_owed
 from rollgym.driver.evals.shards import OnDuplicate, Row, Shards, index_shards
-from rollgym.driver.materialized import Key
+from rollgym.driver.materialized import BUILT_IN_AGENT, Key
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,9 @@ def write_entries(path: Path, found: RunAggregate, answers: Mapping[str, Mapping
 
 
 def _encoded(found: RunAggregate, answers: Mapping[str, Mapping[str, Any]]) -> Iterator[bytes]:
+    agents = found.agents or {BUILT_IN_AGENT: AgentAggregate(BUILT_IN_AGENT)}  # a run that owes nothing says so
     between = b"["
-    for name, agent in sorted(found.agents.items()):
+    for name, agent in sorted(agents.items()):
         entry = _with_answer(agent.entry(), answers.get(name))
         yield between + b"\n" + jsonx.dumps(entry)[:-1] + b',"group_level_metrics":['
         separator = b"\n"
@@ -166,7 +167,7 @@ def _encoded(found: RunAggregate, answers: Mapping[str, Mapping[str, Any]]) -> I
             separator = b",\n"
         yield b"\n]}"
         between = b","
-    yield b"[]\n" if between == b"[" else b"\n]\n"
+    yield b"\n]\n"
 
 
 def _with_answer(entry: dict[str, Any], answer: Mapping[str, Any] | None) -> dict[str, Any]:

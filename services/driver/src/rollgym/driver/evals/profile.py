@@ -74,7 +74,9 @@ class RunProfile:
 
     def flakiest(self, most: int) -> list[TaskProfile]:
         """Those whose rollouts differ most in reward first; tasks that always score the same are not among them."""
-        return _ranked(self.tasks, most, lambda task: -task.std if task.std else None)
+        return _ranked(
+            self.tasks, most, lambda task: None if task.std is None or task.least == task.most else -task.std
+        )
 
     def slowest(self, most: int) -> list[TaskProfile]:
         """Highest median latency first."""
