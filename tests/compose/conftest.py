@@ -1,20 +1,28 @@
-"""One stack for all tests of this folder: built once, always torn down."""
+"""One stack for the tests of this folder: built once, always torn down."""
 
 import secrets
 from collections.abc import Iterator
 
 import pytest
 
-from compose.stack import SERVICES, Stack, copy_tree
+from compose.stack import IMAGES, SERVICES, Stack, docker
 from waiting import wait_until
 
 REPLICAS = 3
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def tag() -> Iterator[str]:
+    """The images' tag of this test session, also the beginning of its projects' names."""
+    tag = f"rollgym-test-{secrets.token_hex(3)}"
+    yield tag
+    docker("rmi", "--force", *(f"rollgym/{name}:{tag}" for name in IMAGES), check=False)
+
+
+@pytest.fixture(scope="session")
+def stack(tag: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A built stack with nothing started."""
-    stack = Stack(copy_tree(tmp_path_factory.mktemp("clone")), f"rollgym-test-{secrets.token_hex(3)}")
+    stack = Stack(tmp_path_factory.mktemp("clone"), tag, tag)
     try:
         stack.compose("build")
         yield stack

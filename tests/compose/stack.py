@@ -16,6 +16,7 @@ from needs import ROOT
 from waiting import wait_until
 
 SERVICES = ("head", "env-bundle", "resources")
+IMAGES = (*SERVICES, "driver")
 COMMAND_TIMEOUT_S = 280
 
 
@@ -53,7 +54,7 @@ class Container:
     def health(self) -> str:
         return str(self.state.get("Health", {}).get("Status", self.state["Status"]))
 
-    def wait_exit_code(self, timeout_s: float = 120) -> int:
+    def wait_exit_code(self, timeout_s: float = 240) -> int:
         wait_until(lambda: self.state["Status"] == "exited", timeout_s, pause_s=0.25)
         return int(self.state["ExitCode"])
 
@@ -81,11 +82,12 @@ def _run(argv: list[str], cwd: Path, *, check: bool) -> subprocess.CompletedProc
 
 
 class Stack:
-    """One Compose project in `folder`; its name, ports and image tag are its own, so that runs do not collide."""
+    """One Compose project in `folder`; its name, ports and images are its own, so that runs do not collide."""
 
-    def __init__(self, folder: Path, project: str) -> None:
-        self.folder, self.project = folder, project
-        settings = {"COMPOSE_PROJECT_NAME": project, "ROLLGYM_TAG": project, "HEAD_PORT": 0, "PROMETHEUS_PORT": 0}
+    def __init__(self, folder: Path, project: str, tag: str) -> None:
+        self.folder, self.project = copy_tree(folder), project
+        self.tag = tag
+        settings = {"COMPOSE_PROJECT_NAME": project, "ROLLGYM_TAG": tag, "HEAD_PORT": 0, "PROMETHEUS_PORT": 0}
         (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         self._compose = DockerCompose(str(folder))
 
@@ -144,10 +146,8 @@ class Stack:
             docker("rm", "--force", container.id)
 
     def remove(self) -> None:
+        """Whatever happened, nothing of the project stays."""
         self.compose("--profile", "monitoring", "down", "--volumes", "--remove-orphans", "--timeout", "5", check=False)
-        images = docker("images", "--quiet", "--filter", f"reference=rollgym/*:{self.project}").stdout.split()
-        if images:
-            docker("rmi", "--force", *set(images), check=False)
 
 
 def rows(results: Path) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,22 +12,31 @@ from compose.stack import Stack, rows
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 
 
-def test_up_from_a_clean_clone_gives_the_evals_exit_code_and_200_rows(stack: Stack) -> None:
-    answer = stack.compose("up", "--build", "--exit-code-from", "driver", check=False)
+@pytest.fixture
+def fresh(tag: str, tmp_path: Path) -> Iterator[Stack]:
+    stack = Stack(tmp_path, f"{tag}-fresh", tag)
+    try:
+        yield stack
+    finally:
+        stack.remove()
+
+
+def test_up_from_a_clean_clone_gives_the_evals_exit_code_and_200_rows(fresh: Stack) -> None:
+    answer = fresh.compose("up", "--build", "--exit-code-from", "driver", check=False)
 
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    (folder,) = stack.result_folders()
+    (folder,) = fresh.result_folders()
     results = folder / "rollouts.jsonl"
     scored = rows(results)
     assert len(scored) == 200
     assert all(isinstance(row["reward"], float) for row in scored)
     assert results.stat().st_uid == 1000
     assert stat.S_IMODE(results.stat().st_mode) & stat.S_IROTH
-    codes = {each.name: each.state["ExitCode"] for each in stack.containers()}
+    codes = {each.name: each.state["ExitCode"] for each in fresh.containers()}
     assert 137 not in codes.values(), codes
 
-    stack.compose("down", "--volumes")
-    assert stack.leftovers() == []
+    fresh.compose("down", "--volumes")
+    assert fresh.leftovers() == []
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root stays out of the containers; for anybody else the files are theirs")

@@ -74,7 +74,7 @@ def test_only_the_heads_page_and_the_monitoring_are_published_and_on_loopback(se
 
 @pytest.mark.parametrize("name", LIMIT_MB)
 def test_images_are_small_and_hold_no_installer(stack: Stack, name: str) -> None:
-    image = f"rollgym/{name}:{stack.project}"
+    image = f"rollgym/{name}:{stack.tag}"
     size_mb = int(docker("image", "inspect", "--format", "{{.Size}}", image).stdout) / 1e6
     assert size_mb < LIMIT_MB[name]
     found = docker("run", "--rm", "--entrypoint", "ls", image, "/opt/rollgym/bin").stdout.split()

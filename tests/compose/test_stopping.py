@@ -38,7 +38,7 @@ def while_python_imports(container: Container) -> bool:
 def test_a_stop_before_there_is_a_handler_is_not_lost(
     stack: Stack, name: str, moment: Callable[[Container], bool]
 ) -> None:
-    image = f"rollgym/{name}:{stack.project}"
+    image = f"rollgym/{name}:{stack.tag}"
     container = Container(docker("run", "--detach", image, *COMMANDS[name]).stdout.strip())
     try:
         wait_until(lambda: moment(container))
