@@ -145,10 +145,12 @@ async def test_empty_arguments_are_an_empty_object() -> None:
     ],
 )
 async def test_what_a_tool_says_goes_to_the_model(handler: Any, told: str) -> None:
+    heard = Heard()
     async with fake_resources(overrides={"step": handler}) as server:
-        result = await roll(server.url, task(step(n=1)))
+        result = await roll(server.url, task(step(n=1)), observer=heard)
     assert told in outputs(result)[0]
     assert result.reward == 0.75
+    assert heard.tools == ["completed" if "bytes" in told else "failed"]
 
 
 @pytest.mark.parametrize(

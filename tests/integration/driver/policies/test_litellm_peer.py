@@ -20,10 +20,10 @@ from rollgym.driver.policies import ModelTurn, PolicySettings
 from rollgym.driver.policies.chat_request import chat_messages, chat_tools
 from waiting import wait_until
 
-pytestmark = [pytest.mark.peer("litellm"), pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.peer("litellm"), pytest.mark.timeout(240)]
 CONFIG = Path(__file__).with_name("litellm_config.yaml")
 MASTER_KEY = "sk-peer-test-only"
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 180.0
 OFFLINE = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_MASTER_KEY": MASTER_KEY,

@@ -56,6 +56,7 @@ DONE_HEADER = "X-Rollgym-Done"
 SESSION_HEADER = "X-Session-Id"
 CLOSE_RETRY_S = 0.25
 SEED_GRACE_S = 0.5
+_TOOLS_OWN_ERROR = b'{"error":'
 _FOR_THE_MODEL = frozenset({400, 404, 405, 413, 415, 422, 500})
 RESERVED_PATHS = frozenset(
     {
@@ -198,7 +199,8 @@ class ResourcesSession:
         reply = await self._send(f"/{quote(name, safe='', errors='replace')}", arguments, EnvLost)
         text = reply.body.decode("utf-8", errors="replace")
         if reply.status == 200:
-            return ToolAnswer(text, done=_says_done(reply))
+            ok = not reply.body.startswith(_TOOLS_OWN_ERROR)
+            return ToolAnswer(text, ok=ok, done=_says_done(reply), error_type=None if ok else "tool_error")
         error = _refusal(reply, self._base_url)
         if isinstance(error, SessionClosed):
             return ToolAnswer(text, ok=False, done=True, error_type=error.code)
