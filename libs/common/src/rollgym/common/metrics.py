@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -15,19 +16,19 @@ WINDOW_S = 30.0
 class WindowedMaximum:
     """The largest value of the last `window_s` to `2 × window_s` seconds: one stall does not stay for ever."""
 
-    def __init__(self, window_s: float = WINDOW_S) -> None:
-        self._window_s = window_s
+    def __init__(self, window_s: float = WINDOW_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._window_s, self._clock = window_s, clock
         self._slots: deque[tuple[float, float]] = deque(maxlen=2)
 
     def add(self, value: float) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if not self._slots or now - self._slots[-1][0] >= self._window_s:
             self._slots.append((now, value))
         elif value > self._slots[-1][1]:
             self._slots[-1] = (self._slots[-1][0], value)
 
     def value(self) -> float:
-        oldest = time.monotonic() - 2 * self._window_s
+        oldest = self._clock() - 2 * self._window_s
         return max((value for begun, value in self._slots if begun >= oldest), default=0.0)
 
 
