@@ -32,7 +32,8 @@ from rollgym.common.failures import failure_class
 from rollgym.driver.agent import RolloutProgress
 from rollgym.driver.http_client import LocalResourceError
 from rollgym.driver.policies import Usage, create_policy
-from rollgym.driver.resources_client import ResourcesClient, connection_errors
+from rollgym.driver.resources_answers import connection_errors
+from rollgym.driver.resources_client import ResourcesClient
 from waiting import eventually
 
 ROW = (step(n=1), step(n=2))

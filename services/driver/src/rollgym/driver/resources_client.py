@@ -6,53 +6,46 @@ decision. Cookies are carried by hand, per session.
 
 import asyncio
 import enum
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
 import aiohttp
-import msgspec
-from multidict import CIMultiDictProxy
 from pydantic import SecretStr
 from yarl import URL
 
-from rollgym.common import jsonx
 from rollgym.common.errors import (
     AgentRequestFailed,
-    EnvBusy,
     EnvLost,
     EnvProtocolError,
     EnvRefused,
     RequestError,
     RollgymError,
     SessionClosed,
-    SessionReclaimed,
-    SessionUnknown,
     Unauthorized,
     VerifyError,
-    error_from_wire,
 )
 from rollgym.common.logs import get_logger
-from rollgym.common.redaction import redact_text
-from rollgym.driver.encoded import raw_bytes, struct_of
 from rollgym.driver.http_client import (
     MAX_ANSWER_BYTES,
     LocalResourceError,
-    descriptors_error,
-    excerpt,
     open_client_session,
-    out_of_descriptors,
     read_bounded,
 )
 from rollgym.driver.policies.protocol import SeedAnswer
+from rollgym.driver.resources_answers import (
+    Reply,
+    connection_errors,
+    refusal,
+    said,
+    says_done,
+    seed_answer,
+)
 from rollgym.driver.verdict import Verdict, read_verdict
 
 _log = get_logger(__name__)
-MASKED_HEADER = "X-Rollgym-Masked"
-DONE_HEADER = "X-Rollgym-Done"
 SESSION_HEADER = "X-Session-Id"
 CLOSE_RETRY_S = 0.25
 SEED_GRACE_S = 0.5
@@ -96,13 +89,6 @@ class ToolAnswer:
     error_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    status: int
-    headers: CIMultiDictProxy[str]
-    body: bytes
-
-
 class ResourcesClient:
     """Connections to resources servers, shared by all rollouts of a run. An async context manager."""
 
@@ -136,10 +122,10 @@ class ResourcesClient:
         """
         reply = await self.send(url, body, {}, EnvLost)
         if reply.status != 200:
-            raise _refusal(reply, url) or EnvProtocolError(_said(reply, url), http_status=reply.status)
+            raise refusal(reply, url) or EnvProtocolError(said(reply, url), http_status=reply.status)
         return reply.body
 
-    async def send(self, url: str, body: bytes, headers: dict[str, str], broken: type[RollgymError]) -> _Reply:
+    async def send(self, url: str, body: bytes, headers: dict[str, str], broken: type[RollgymError]) -> Reply:
         """POST once and read the whole answer, whatever its status. `broken`: the error of a call cut off midway."""
         if self._http is None:
             raise RuntimeError("the resources client is not open: use it as an async context manager")
@@ -148,7 +134,7 @@ class ResourcesClient:
                 URL(url, encoded=True), data=body, headers=headers, allow_redirects=False
             ) as response:
                 received = await read_bounded(response, self._max_answer_bytes, "the resources server's answer")
-                return _Reply(response.status, response.headers, received)
+                return Reply(response.status, response.headers, received)
 
 
 class ResourcesSession:
@@ -158,7 +144,7 @@ class ResourcesSession:
         self._client = client
         self._base_url = base_url
         self._cookies: dict[str, str] = {}
-        self._seeding: asyncio.Task[_Reply] | None = None
+        self._seeding: asyncio.Task[Reply] | None = None
         self.session_id: str | None = None
         self.state = SessionState.NEW
 
@@ -178,15 +164,15 @@ class ResourcesSession:
             self.state = SessionState.CLOSED  # the server never heard of it
             raise
         if reply.status != 200:
-            error = _refusal(reply, self._base_url)
+            error = refusal(reply, self._base_url)
             if error is not None:
                 self.state = SessionState.CLOSED  # the server itself said no, not something on the way to it
-            error = error or _unknown_refusal(reply, self._base_url)
+            error = error or unknown_refusal(reply, self._base_url)
             if isinstance(error, RequestError) and not isinstance(error, Unauthorized):
                 data = {**error.data, "terminal": True}
                 raise AgentRequestFailed(f"the seed was refused: {error.message}", **data) from error
             raise error
-        answer = _seed_answer(reply, self._base_url)
+        answer = seed_answer(reply, self._base_url)
         self.session_id = answer.session_id
         self.state = SessionState.OPEN
         return answer
@@ -200,8 +186,8 @@ class ResourcesSession:
         text = reply.body.decode("utf-8", errors="replace")
         if reply.status == 200:
             ok = not reply.body.startswith(_TOOLS_OWN_ERROR)
-            return ToolAnswer(text, ok=ok, done=_says_done(reply), error_type=None if ok else "tool_error")
-        error = _refusal(reply, self._base_url)
+            return ToolAnswer(text, ok=ok, done=says_done(reply), error_type=None if ok else "tool_error")
+        error = refusal(reply, self._base_url)
         if isinstance(error, SessionClosed):
             return ToolAnswer(text, ok=False, done=True, error_type=error.code)
         if isinstance(error, RequestError) and not isinstance(error, Unauthorized):
@@ -209,7 +195,7 @@ class ResourcesSession:
         if error is None and reply.status in _FOR_THE_MODEL:
             # A resources server that is not ours: what its tool raised, or its own refusal, is for the model to read.
             return ToolAnswer(text or f'{{"error":"HTTP {reply.status}"}}', ok=False, error_type=f"http_{reply.status}")
-        raise error or _unknown_refusal(reply, self._base_url)
+        raise error or unknown_refusal(reply, self._base_url)
 
     async def verify(self, body: bytes) -> Verdict:
         """Have the episode judged; the server closes the session by it. Sent once.
@@ -218,10 +204,10 @@ class ResourcesSession:
         """
         reply = await self._send("/verify", body, VerifyError)
         if reply.status != 200:
-            error = _refusal(reply, self._base_url)
+            error = refusal(reply, self._base_url)
             if error is None or (isinstance(error, RequestError) and not isinstance(error, Unauthorized)):
                 data = error.data if error is not None else {"http_status": reply.status}
-                raise VerifyError(_said(reply, f"{self._base_url}/verify"), **data) from error
+                raise VerifyError(said(reply, f"{self._base_url}/verify"), **data) from error
             raise error
         verdict = read_verdict(reply.body)
         self.state = SessionState.CLOSED
@@ -274,7 +260,7 @@ class ResourcesSession:
                 _log.debug("close_failed", cause=error.message)
             await asyncio.sleep(CLOSE_RETRY_S)
 
-    async def _send(self, path: str, body: bytes, broken: type[RollgymError]) -> _Reply:
+    async def _send(self, path: str, body: bytes, broken: type[RollgymError]) -> Reply:
         sent: dict[str, str] = {}
         if self._cookies:
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
@@ -299,109 +285,3 @@ async def _shielded(work: Coroutine[Any, Any, None]) -> None:
     task.result()
     if cancelled is not None:
         raise cancelled
-
-
-@contextmanager
-def connection_errors(url: str, broken: type[RollgymError]) -> Iterator[None]:
-    """Give aiohttp's errors our names: never connected, cut off midway (`broken`), or no HTTP at all.
-
-    A TimeoutError inside is aiohttp's own (our bounds cancel, they do not raise here).
-    """
-    try:
-        yield
-    except RollgymError:
-        raise
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        shown = redact_text(url)
-        if out_of_descriptors(error):
-            raise descriptors_error(shown) from error
-        text = redact_text(str(error)) or "the server closed the connection"
-        cause = type(error).__name__
-        if isinstance(error, aiohttp.InvalidURL):
-            raise EnvRefused(f"{shown} is no URL to call", cause=cause, terminal=True) from error
-        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-            raise EnvRefused(f"{shown} cannot be reached: {text}", cause=cause) from error
-        if isinstance(error, aiohttp.ClientResponseError):
-            raise EnvProtocolError(f"{shown} does not answer in HTTP: {text}", cause=cause) from error
-        raise broken(f"the call of {shown} was cut off: {text}", cause=cause) from error
-
-
-def _refusal(reply: _Reply, base_url: str) -> RollgymError | None:
-    """The error that the server sent in the wire form; None where it sent none that we know."""
-    try:
-        wire: Any = jsonx.loads(reply.body)
-    except ValueError:
-        wire = None
-    error = error_from_wire(wire, status=reply.status)
-    kind = reply.headers.get(MASKED_HEADER)
-    if kind is None:
-        return error
-    if error is None:
-        error = EnvLost(_said(reply, base_url), http_status=reply.status)
-    error.data.update(masked=True, failure_kind=kind)
-    return error
-
-
-def _unknown_refusal(reply: _Reply, url: str) -> RollgymError:
-    """The error for an answer that says nothing in our wire form: all there is to judge by is its status."""
-    kind: type[RollgymError] = EnvProtocolError
-    if reply.status in (429, 503):
-        kind = EnvBusy
-    elif reply.status in (502, 504):
-        kind = EnvRefused
-    elif reply.status in (401, 403, 421):
-        kind = SessionUnknown
-    elif reply.status == 410:
-        kind = SessionReclaimed
-    elif reply.status >= 500:
-        kind = EnvLost
-    return kind(_said(reply, url), http_status=reply.status)
-
-
-def _said(reply: _Reply, url: str) -> str:
-    text = redact_text(excerpt(reply.body))
-    return f"{redact_text(url)} answered {reply.status}" + (f": {text}" if text else "")
-
-
-class _Seeded(msgspec.Struct, gc=False):
-    session_id: str | None = None
-    observation: msgspec.Raw = msgspec.Raw(b"null")
-    tools: list[msgspec.Raw] | None = None
-    env: str | None = None
-
-
-_seeded_decoder = msgspec.json.Decoder(_Seeded)
-
-
-def _seed_answer(reply: _Reply, base_url: str) -> SeedAnswer:
-    """What /seed_session told; servers other than ours may answer with nothing but the cookie."""
-    if not reply.body.strip():
-        return SeedAnswer()
-    try:
-        seeded = struct_of(reply.body, _seeded_decoder)
-        observation = jsonx.loads(raw_bytes(seeded.observation))
-    except ValueError as error:
-        raise EnvProtocolError(
-            f"{redact_text(base_url)}/seed_session gave no seed answer ({error}): {redact_text(excerpt(reply.body))}"
-        ) from error
-    tools = tuple(raw_bytes(tool) for tool in seeded.tools or ())
-    return SeedAnswer(session_id=seeded.session_id, observation=observation, tools=tools, env=seeded.env)
-
-
-class _DoneMark(msgspec.Struct, gc=False):
-    done: bool = False
-
-
-_done_decoder = msgspec.json.Decoder(_DoneMark)
-
-
-def _says_done(reply: _Reply) -> bool:
-    header = reply.headers.get(DONE_HEADER)
-    if header is not None:
-        return header.strip().lower() in ("true", "1")
-    if b'"done"' not in reply.body:
-        return False
-    try:
-        return struct_of(reply.body, _done_decoder).done
-    except ValueError:
-        return False
