@@ -42,6 +42,7 @@ from rollgym.driver.resources_answers import (
     said,
     says_done,
     seed_answer,
+    unknown_refusal,
 )
 from rollgym.driver.verdict import Verdict, read_verdict
 
