@@ -46,6 +46,7 @@ class EnvServer:
     upgrade_status: int | None = None
     upgrade_headers: dict[str, str] = field(default_factory=dict)
     schemas: Frame | None = None
+    answer: Callable[[Session, Frame], Awaitable[str | bytes | None]] | None = None
     on_reset: Callable[[Session], Awaitable[str | bytes | None]] | None = None
     on_step: Callable[[Session, Frame], Awaitable[str | bytes | None]] | None = None
     stats: Stats = field(default_factory=Stats)
@@ -134,6 +135,8 @@ class Session:
 
     async def _answer(self, message: Frame) -> str | bytes | None:
         server, data = self.server, message.get("data")
+        if server.answer is not None and message["type"] != "close":
+            return await server.answer(self, message)
         if message["type"] == "reset":
             self.steps, self.seed = 0, data.get("seed")
             server.stats.resets.append(data)

@@ -87,6 +87,11 @@ class EpisodeSocket:
     def is_open(self) -> bool:
         return self._connection.state is State.OPEN
 
+    @property
+    def has_unread_frame(self) -> bool:
+        """Whether the server sent something that nobody asked for: it would be taken for the next answer."""
+        return len(self._connection.recv_messages.frames) > 0
+
     def on_lost(self, callback: Callable[[], None] | None) -> None:
         """Call `callback` once when the connection has ended, whoever ended it."""
         self._connection.on_lost = callback

@@ -215,6 +215,8 @@ class Session:
 
     async def _answered(self, socket: EpisodeSocket, frame: bytes) -> Observation | ErrorFrame:
         """Send a step, once. Whatever keeps its answer away ends the session."""
+        if socket.has_unread_frame:
+            raise self._lost(EnvProtocolError, "the environment server sent a frame that nobody asked for")
         try:
             return await socket.request(frame, self._house.limits.step_timeout_s)
         except TimeoutError:
