@@ -17,12 +17,13 @@ from rollgym.driver.outcomes import Attempt
 from rollgym.driver.tasks import AgentRef
 
 _CHUNK_BYTES = 256 * 1024
+_NULL = msgspec.Raw(b"null")
 
 
 class _Fields(msgspec.Struct, gc=False):
     agent_ref: msgspec.Raw
     responses_create_params: msgspec.Raw
-    tags: msgspec.Raw | None = None
+    tags: msgspec.Raw = _NULL  # no `Raw | None`: msgspec takes that for null alone
 
 
 _decoder = msgspec.json.Decoder(_Fields)
@@ -59,7 +60,7 @@ class OwedRow:
         return RowLabels(
             agent=msgspec.json.decode(fields.agent_ref, type=AgentRef).name,
             agent_ref=bytes(fields.agent_ref),
-            tags=None if fields.tags is None else bytes(fields.tags),
+            tags=None if fields.tags == _NULL else bytes(fields.tags),
         )
 
     def responses_create_params(self) -> bytes:

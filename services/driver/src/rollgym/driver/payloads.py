@@ -43,7 +43,6 @@ class _Usage(msgspec.Struct):
 class _Response(msgspec.Struct):
     usage: _Usage | None = None
     status: str | None = None
-    incomplete_details: msgspec.Raw | None = None
 
 
 class _AnyUsage(msgspec.Struct):
