@@ -19,7 +19,7 @@ from rollgym.driver.artifacts.lines import Line, read_lines
 
 T = TypeVar("T")
 
-_Index = Annotated[int, msgspec.Meta(ge=-(2**63), lt=2**63)]
+_Index = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 SHOWN_PROBLEMS = 10
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """What the resources server takes as one request body by default."""
