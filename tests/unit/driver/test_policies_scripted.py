@@ -37,7 +37,8 @@ def act(environment: Environment[Any], call: Mapping[str, Any]) -> dict[str, Any
 def wire(observation: Observation | Awaitable[Observation]) -> dict[str, Any]:
     """What the environment's server would send; the environments played here do not await."""
     assert isinstance(observation, Observation)
-    return observation.to_wire()
+    said = observation.model_dump(mode="json")
+    return {"reward": said.pop("reward"), "done": said.pop("done"), "observation": said}
 
 
 def play(environment: Environment[Any], seed: int, **fields: Any) -> tuple[float, list[dict[str, Any]]]:
