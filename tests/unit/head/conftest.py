@@ -76,7 +76,7 @@ def report_body(**changes: Any) -> dict[str, Any]:
         "ttl_s": 20,
         "owed": 200,
         "counts": {
-            "succeeded": 90,
+            "succeeded": 88,
             "failed": 4,
             "drained": 0,
             "cancelled": 0,

@@ -62,7 +62,7 @@ async def test_running_lost_and_ended_are_told_apart(head: Any) -> None:
         'rollgym_run_state{run_id="ended",state="interrupted"}',
     }
     assert 'rollgym_run_rollouts_by_state{run_id="died",state="in_flight"}' not in found
-    assert found['rollgym_run_rollouts_by_state{run_id="died",state="succeeded"}'] == 90
+    assert found['rollgym_run_rollouts_by_state{run_id="died",state="succeeded"}'] == 88
 
 
 async def test_absent_numbers_have_no_series(head: Any) -> None:

@@ -39,11 +39,11 @@ def test_running_ended_and_died_are_told_apart(report: Make, reported: str, sile
     [
         ({}, 88),
         ({"scored": 80}, 80),
-        ({"counts": {"succeeded": 5}}, None),
+        ({"counts": {"succeeded": 5}}, 5),
         ({"counts": {}}, None),
         ({"counts": {"succeeded": 0, "masked": 0}}, 0),
     ],
-    ids=["succeeded less masked", "as reported", "masked unknown", "nothing known", "none"],
+    ids=["the succeeded", "as reported", "masked unknown", "nothing known", "none"],
 )
 def test_the_count_that_the_reward_is_over(report: Make, changes: dict[str, Any], scored: int | None) -> None:
     assert record(report, **changes).scored == scored

@@ -68,7 +68,7 @@ class RunView:
     run: Mapping[str, Any]
     latency: LatencySeconds
     segments: Sequence[Segment]
-    done: int | None  # succeeded and failed: what was drained or cancelled is still owed
+    done: int | None  # succeeded, masked and failed: what was drained or cancelled is still owed
     unfinished: bool
     elapsed_s: float
     failures: Sequence[FailureRow]
@@ -82,7 +82,7 @@ def run_view(record: RunRecord, now: float) -> RunView:
     last_known = now if state is RunState.RUNNING else record.updated_at
     until = last_known if report.ended_at is None else report.ended_at
     counts = report.counts
-    known = [count for count in (counts.succeeded, counts.failed) if count is not None]
+    known = [count for count in (counts.succeeded, counts.masked, counts.failed) if count is not None]
     return RunView(
         run=record.to_wire(now),
         latency=report.latency_s or LatencySeconds(),
@@ -98,10 +98,9 @@ def run_view(record: RunRecord, now: float) -> RunView:
 
 def _segments(record: RunRecord) -> list[Segment]:
     counts = record.report.counts
-    masked = counts.masked or 0
     parts = [
-        ("scored", "succeeded and scored", max(0, (counts.succeeded or 0) - masked)),
-        ("masked", "masked", masked),
+        ("scored", "succeeded and scored", counts.succeeded or 0),
+        ("masked", "masked", counts.masked or 0),
         ("failed", "failed", counts.failed or 0),
         ("drained", "drained", counts.drained or 0),
         ("cancelled", "cancelled", counts.cancelled or 0),

@@ -35,7 +35,7 @@ class RunState(StrEnum):
 
 
 class Counts(BaseModel):
-    """Rollouts by state. A number that the driver did not give stays absent; `masked` are among the succeeded."""
+    """Rollouts by state. A number that the driver did not give stays absent; each rollout is in one state."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -121,11 +121,8 @@ class RunRecord:
 
     @property
     def scored(self) -> int | None:
-        """Rollouts that the reward mean is over: as reported, else the succeeded that are not masked."""
-        counts = self.report.counts
-        if self.report.scored is not None or counts.succeeded is None or counts.masked is None:
-            return self.report.scored
-        return max(0, counts.succeeded - counts.masked)
+        """Rollouts that the reward mean is over: as reported, else the succeeded."""
+        return self.report.counts.succeeded if self.report.scored is None else self.report.scored
 
     def to_wire(self, now: float) -> dict[str, Any]:
         """The run as JSON: what was reported, `state` as it stands now, and when the head last heard of it."""
