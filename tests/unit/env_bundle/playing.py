@@ -1,8 +1,9 @@
 """Plays environments without a server: one call in, what the wire would carry out."""
 
+import json
 from typing import Any
 
-from rollgym.env_bundle.environment import Environment
+from rollgym.env_bundle.environment import Environment, Observation
 from rollgym.env_bundle.environments.gridsim import GridSim
 from unit.env_bundle.gridsim_skills import STRATEGIES
 
@@ -12,11 +13,11 @@ HOURS_AHEAD = {"novice": 0, "competent": 1, "expert": 24}
 
 
 async def reset(environment: Environment[Any], **arguments: Any) -> Wire:
-    return (await environment.begin(arguments)).to_wire()
+    return _on_the_wire(await environment.begin(arguments))
 
 
 async def step(environment: Environment[Any], **action: Any) -> Wire:
-    return (await environment.act(action)).to_wire()
+    return _on_the_wire(await environment.act(action))
 
 
 async def call(environment: Environment[Any], tool: str, **arguments: Any) -> Wire:
@@ -41,3 +42,8 @@ async def _forecast(grid: GridSim, hours: int) -> list[dict[str, Any]]:
     result = (await call(grid, "get_forecast", hours=hours))["observation"]["result"]
     forecast: list[dict[str, Any]] = result["forecast"]
     return forecast
+
+
+def _on_the_wire(observation: Observation) -> Wire:
+    wire: Wire = json.loads(observation.to_json())
+    return wire

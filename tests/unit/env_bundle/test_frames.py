@@ -67,6 +67,17 @@ def test_an_environments_reward_that_is_no_number_is_passed_on_as_the_word(rewar
     assert repr(sent) == repr(reward)
 
 
-def test_an_observation_that_is_no_json_is_refused() -> None:
-    with pytest.raises(ValueError, match="NaN"):
-        frames.observation(Observation(metadata={"a": float("nan")}))
+def test_an_observations_numbers_that_are_none_are_passed_on_as_the_words() -> None:
+    class Measured(Observation):
+        level: float
+        more: Any
+
+    frame = frames.observation(Measured(level=float("nan"), more={"deep": [float("inf")]}))
+    assert b'"observation":{"level":NaN,"more":{"deep":[Infinity]}}' in frame
+
+
+def test_a_lone_surrogate_is_written_as_its_escape() -> None:
+    class Said(Observation):
+        text: str
+
+    assert rb'"text": "\ud800"' in frames.observation(Said(text="\ud800"))

@@ -13,6 +13,7 @@ session. It runs on the server's event loop: a method that takes long is `async`
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import secrets
 from abc import ABC, abstractmethod
@@ -21,8 +22,11 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import PydanticSerializationError
 
 Reward: TypeAlias = bool | int | float | None
+_BESIDE = {"done", "reward", "metadata"}
+"""Fields of an observation that stand beside it on the wire."""
 SEED_BITS = 31
 
 
@@ -55,22 +59,32 @@ class Action(BaseModel):
 class Observation(BaseModel):
     """What a reset or a step gives. A subclass adds its fields."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 
     done: bool = Field(False, description="Whether the episode has ended")
     reward: Reward = Field(None, description="Reward of this step; null where there is none yet")
     metadata: dict[str, Any] = Field(default_factory=dict, description="Notes beside the observation")
 
-    def to_wire(self) -> dict[str, Any]:
-        """The observation as OpenEnv sends it: fields under `observation`, reward and done beside it."""
-        wire = {
-            "observation": self.model_dump(exclude={"done", "reward", "metadata"}),
-            "reward": on_the_wire(self.reward),
-            "done": self.done,
-        }
+    def to_json(self) -> bytes:
+        """The observation as OpenEnv sends it: fields under `observation`, reward and done beside it.
+
+        NaN and the infinities, which are no JSON, are written as the words that Python's own `json` writes: what a
+        client makes of them is the client's.
+        """
+        return msgspec.json.encode(self.wire_fields())
+
+    def wire_fields(self) -> dict[str, Any]:
+        """The members of the answer, encoded or encodable."""
+        fields = {"observation": self._own_fields(), "reward": on_the_wire(self.reward), "done": self.done}
         if self.metadata:
-            wire["metadata"] = self.metadata
-        return wire
+            fields["metadata"] = self.metadata
+        return fields
+
+    def _own_fields(self) -> msgspec.Raw:
+        try:
+            return msgspec.Raw(self.model_dump_json(exclude=_BESIDE).encode())
+        except PydanticSerializationError:  # a lone surrogate: no UTF-8, but JSON has an escape for it
+            return msgspec.Raw(json.dumps(self.model_dump(exclude=_BESIDE)).encode("ascii"))
 
 
 class State(BaseModel):

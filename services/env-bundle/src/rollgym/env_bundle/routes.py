@@ -99,7 +99,8 @@ async def mcp(request: Request) -> Response:
     except ValueError:
         return JSONResponse(json_rpc.parse_error())
     async with _instance(request) as environment:
-        return _json(await run_until_disconnect(request, json_rpc.answer(environment, data)))
+        answer = await run_until_disconnect(request, json_rpc.answer(environment, data))
+        return Response(jsonx.dumps(answer), media_type="application/json")
 
 
 def _environment(connection: HTTPConnection) -> EnvironmentType:
@@ -143,11 +144,7 @@ async def _body(request: Request, default: dict[str, Any] | None = None) -> dict
 
 
 def _observed(observation: Observation) -> Response:
-    return _json(observation.to_wire())
-
-
-def _json(data: dict[str, Any]) -> Response:
-    return Response(jsonx.dumps(data), media_type="application/json")
+    return Response(observation.to_json(), media_type="application/json")
 
 
 def _twice(path: str, endpoint: Any, method: str) -> list[BaseRoute]:

@@ -54,6 +54,11 @@ class EchoAction(Action):
         default_factory=list, description="Fields that the answer leaves out"
     )
 
+    @property
+    def spoils(self) -> bool:
+        """Whether the answer is to be wrong."""
+        return bool(self.omit) or self.raw_reward is not None or self.raw_observation_hex is not None
+
 
 class EchoObservation(Observation):
     """The message, and enough to tell sessions apart."""
@@ -63,25 +68,25 @@ class EchoObservation(Observation):
     step: int = 0
     padding: str = ""
 
+
+class SpoiledObservation(EchoObservation):
+    """An observation with something wrong about it."""
+
     _raw: dict[str, bytes] = PrivateAttr(default_factory=dict)
     _omit: list[str] = PrivateAttr(default_factory=list)
 
-    def spoiled(self, action: EchoAction) -> EchoObservation:
-        """This observation with what the action wants wrong about it."""
+    def spoil(self, action: EchoAction) -> None:
+        """Take over what the action wants wrong."""
         if action.raw_reward is not None:
             self._raw["reward"] = action.raw_reward.encode()
         if action.raw_observation_hex is not None:
             self._raw["observation"] = bytes.fromhex(action.raw_observation_hex)
         self._omit = list(action.omit)
-        return self
 
-    def to_wire(self) -> dict[str, Any]:
-        wire = super().to_wire()
-        for field, raw in self._raw.items():
-            wire[field] = msgspec.Raw(raw)
-        for field in self._omit:
-            wire.pop(field, None)
-        return wire
+    def wire_fields(self) -> dict[str, Any]:
+        fields = super().wire_fields()
+        fields.update({name: msgspec.Raw(raw) for name, raw in self._raw.items()})
+        return {name: value for name, value in fields.items() if name not in self._omit}
 
 
 class EchoState(State):
@@ -124,14 +129,19 @@ class Echo(Environment[EchoAction]):
             raise EpisodeError(action.fail)
         self._steps += 1
         self._over = action.done or self._steps == self._done_after
-        return EchoObservation(
-            message=action.message,
-            seed=self._seed,
-            step=self._steps,
-            padding="x" * action.size,
-            reward=action.reward,
-            done=self._over,
-        ).spoiled(action)
+        told: dict[str, Any] = {
+            "message": action.message,
+            "seed": self._seed,
+            "step": self._steps,
+            "padding": "x" * action.size,
+            "reward": action.reward,
+            "done": self._over,
+        }
+        if not action.spoils:
+            return EchoObservation(**told)
+        spoiled = SpoiledObservation(**told)
+        spoiled.spoil(action)
+        return spoiled
 
     def state(self) -> State:
         return EchoState(episode_id=self.episode_id, step_count=self.step_count, seed=self._seed)
