@@ -43,6 +43,11 @@ _BY_CODE = {
     "session_unknown": FailureClass.ENV_LOST,
     "server_full": FailureClass.ENV_BUSY,
     "session_queue_full": FailureClass.ENV_BUSY,
+    "session_conflict": FailureClass.AGENT_REQUEST_FAILED,
+    "bad_request": FailureClass.AGENT_REQUEST_FAILED,
+    "unauthorized": FailureClass.AGENT_REQUEST_FAILED,
+    "payload_too_large": FailureClass.AGENT_REQUEST_FAILED,
+    "invalid_arguments": FailureClass.AGENT_REQUEST_FAILED,
 }
 
 
