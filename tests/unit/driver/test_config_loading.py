@@ -1,0 +1,173 @@
+"""From files, overrides and flags to one configuration; every mistake in one line that says what to correct."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollgym.common.errors import ConfigurationError
+from rollgym.driver.config import RolloutCollectionConfig
+from rollgym.driver.config_loading import load_config
+
+FILES = {"input_jsonl_fpath": "in.jsonl", "output_jsonl_fpath": "out.jsonl"}
+
+
+def load(*overrides: str, file: Path | None = None, **flags: Any) -> RolloutCollectionConfig:
+    return load_config(file, overrides, {**FILES, **flags})
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "run.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("override", "name", "value"),
+    [
+        ("limit=5", "limit", 5),
+        ("++limit=0", "limit", 0),
+        ("+limit=7", "limit", 7),
+        ("driver_gc_freeze=false", "driver_gc_freeze", False),
+        ("++driver_gc_thresholds=null", "driver_gc_thresholds", None),
+        ("++driver_gc_thresholds=[700,10]", "driver_gc_thresholds", (700, 10)),
+        ("num_repeats={a: 2, _default: 1}", "num_repeats", {"a": 2, "_default": 1}),
+        ("capture_payloads=true", "capture_payloads", True),
+        ("rollout_timeout_s=null", "rollout_timeout_s", None),
+    ],
+)
+def test_an_override_sets_what_it_names(override: str, name: str, value: Any) -> None:
+    assert getattr(load(override), name) == value
+
+
+def test_later_sources_win_file_then_overrides_then_flags(tmp_path: Path) -> None:
+    file = written(tmp_path, "limit: 1\nmax_steps: 2\nnum_samples_in_parallel: 3\npolicy:\n  skill: novice\n")
+    found = load("limit=10", "max_steps=20", file=file, limit=100)
+    assert (found.limit, found.max_steps, found.num_samples_in_parallel, found.policy.skill) == (100, 20, 3, "novice")
+
+
+def test_a_flag_reaches_into_a_section_that_a_file_has_begun(tmp_path: Path) -> None:
+    file = written(tmp_path, "policy:\n  skill: novice\n")
+    found = load(file=file, **{"policy.model": "m"})
+    assert (found.policy.skill, found.policy.model) == ("novice", "m")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "text", "expected"),
+    [
+        ((), "{}", "of-the-shell"),
+        ((), "token: of-the-file", "of-the-file"),
+        (("++token=of-the-override",), "{}", "of-the-override"),
+        (("++token=null",), "{}", None),
+    ],
+    ids=["nothing-configured", "in-the-file", "overridden", "turned-off"],
+)
+def test_what_the_shell_holds_fills_only_what_is_not_configured(
+    tmp_path: Path, overrides: tuple[str, ...], text: str, expected: str | None
+) -> None:
+    shell = {"token": "of-the-shell", "policy.api_key": "k"}
+    found = load_config(written(tmp_path, text), overrides, FILES, shell)
+    assert (found.token and found.token.get_secret_value()) == expected
+    assert found.policy.api_key is not None
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("++num_repeat=2", "did you mean num_repeats?"),
+        ("driver_gc_freze=false", "did you mean driver_gc_freeze?"),
+        ("policy.modle=x", "did you mean policy.model?"),
+        ("++serve.env_bundel=false", "did you mean serve.env_bundle?"),
+        ("++zzz=1", "unknown setting 'zzz'"),
+        ("limit", "has no value"),
+        ("=5", "is no override"),
+        ("++limit=-1", "limit: "),
+        ("++limit=many", "limit: "),
+        ("++limit=1.5", "limit: "),
+        ("++num_repeats=0", "use limit=0 to run nothing"),
+        ("++num_repeats={a: 0}", "1 or more for a"),
+        ("++num_samples_in_parallel=0", "num_samples_in_parallel"),
+        ("++num_samples_in_parallel=4097", "4096"),
+        ("++num_samples_in_parallel=null", "num_samples_in_parallel"),
+        ("++driver_gc_thresholds=[0,50,100]", "driver_gc_thresholds: each threshold must be 1 or more"),
+        ("++driver_gc_thresholds=[]", "driver_gc_thresholds: takes 1 to 3 numbers"),
+        ("++driver_gc_thresholds=[1,2,3,4]", "driver_gc_thresholds: takes 1 to 3 numbers"),
+        ("++driver_gc_thresholds=often", "driver_gc_thresholds: takes 1 to 3 whole numbers"),
+        ("++policy.kind=openai", "openai-chat"),
+        ("++policy.kind=openai-chat", "base_url"),
+        ("++retry_failed=true", "goes with resume_from_cache"),
+        ("++head_url=ftp://x", "head_url"),
+        ("++serve.env_bundle=false", "at least one of envs"),
+        ("limit=[", "cannot be composed"),
+        ("~nothing", "cannot be composed"),
+    ],
+)
+def test_a_mistake_is_said_with_the_field_and_what_is_allowed(override: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load(override)
+    assert said in refused.value.message
+    assert len(refused.value.message.splitlines()) == 1
+
+
+def test_every_mistake_is_said_in_a_line_of_its_own() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load("limit=-1", "num_repeats=0", "max_steps=0")
+    assert len(refused.value.message.splitlines()) == 3
+
+
+def test_a_missing_file_setting_names_its_flag() -> None:
+    with pytest.raises(ConfigurationError, match=r"--input FILE(.|\n)*--output FILE"):
+        load_config(None, (), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("limit: [", "is no YAML"),
+        ("- a\n- b", "must be a mapping"),
+        ("limits: 5", "did you mean limit?"),
+        ("policy: scripted", "policy: "),
+        ("policy:\n  modle: x", "did you mean model?"),
+        ("limit: ${nowhere}", "cannot be composed"),
+    ],
+)
+def test_a_wrong_file_is_said_as_well(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load(file=written(tmp_path, text))
+    assert said in refused.value.message
+
+
+def test_a_flag_into_a_section_that_is_none_is_refused_not_a_crash(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="policy"):
+        load(file=written(tmp_path, "policy: scripted"), **{"policy.model": "m"})
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nowhere\.yaml"):
+        load(file=tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize("override", ["++token=[S3NT1NEL]", "++policy.api_key=[S3NT1NEL]"])
+def test_a_wrong_secret_is_not_shown(override: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load(override)
+    assert "S3NT1NEL" not in refused.value.message
+
+
+def test_the_settings_that_go_to_the_manifest_hold_no_secret() -> None:
+    found = load(
+        "++token=S3NT1NEL",
+        "++policy.api_key=S3NT1NEL",
+        "++policy.base_url=http://user:S3NT1NEL@host/v1",
+        "++policy.kind=my.module:Own",
+        "++policy.options={api_key: S3NT1NEL, headers: {Authorization: S3NT1NEL}, size: 5}",
+        "++responses_create_params={max_output_tokens: 100, metadata: {password: S3NT1NEL}}",
+    ).result_settings()
+    assert "S3NT1NEL" not in repr(found)
+    assert found["responses_create_params"]["max_output_tokens"] == 100
+    assert found["policy"]["options"]["size"] == 5
+
+
+def test_concurrency_is_bounded_by_the_resident_tasks() -> None:
+    assert load("num_samples_in_parallel=64", "max_resident_rollout_tasks=10").workers == 10
+    assert load("num_samples_in_parallel=64").workers == 64

@@ -1,0 +1,92 @@
+"""The writing thread: in order, heard of when done, loud when the disk is full or a callback has a bug."""
+
+import asyncio
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rollgym.common.errors import ArtifactError
+from rollgym.driver.artifacts.paths import ArtifactPaths
+from rollgym.driver.artifacts.writer import writing_artifacts
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> ArtifactPaths:
+    return ArtifactPaths(tmp_path / "rows.jsonl")
+
+
+@pytest.fixture
+def small_disk() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_row_is_in_its_file_before_anyone_hears_of_it(paths: ArtifactPaths) -> None:
+    seen: list[bytes] = []
+    async with writing_artifacts(paths) as writer:
+        await writer.result(b"row", b"note", lambda: seen.append(paths.results.read_bytes()))
+        assert seen == [b"row\n"]
+        await writer.failure(b"failed", b"note", lambda: None)
+    assert (paths.failures.read_bytes(), paths.journal.read_bytes()) == (b"failed\n", b"note\nnote\n")
+
+
+async def test_lines_come_in_the_order_in_which_they_were_asked_for(paths: ArtifactPaths) -> None:
+    heard: list[int] = []
+    async with writing_artifacts(paths) as writer, asyncio.TaskGroup() as group:
+        for number in range(500):
+            group.create_task(writer.result(b"%d" % number, b"j", lambda number=number: heard.append(number)))
+    assert paths.results.read_bytes() == b"".join(b"%d\n" % number for number in range(500))
+    assert heard == list(range(500))
+
+
+async def test_a_caller_that_is_cancelled_has_its_line_written_and_counted(paths: ArtifactPaths) -> None:
+    heard: list[str] = []
+    async with writing_artifacts(paths) as writer:
+        task = asyncio.create_task(writer.result(b"row", b"j", lambda: heard.append("written")))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        await writer.flushed()
+        assert heard == ["written"]
+    assert paths.results.read_bytes() == b"row\n"
+
+
+async def test_flushed_waits_for_everything_asked_for(paths: ArtifactPaths) -> None:
+    async with writing_artifacts(paths) as writer:
+        for number in range(300):
+            writer.note(b"%d" % number)
+        await writer.flushed()
+        assert paths.journal.read_bytes().count(b"\n") == 300
+
+
+@pytest.mark.usefixtures("small_disk")
+async def test_a_full_disk_fails_every_later_line_and_leaves_whole_ones(paths: ArtifactPaths) -> None:
+    heard: list[str] = []
+    async with writing_artifacts(paths) as writer:
+        await writer.result(b"a" * 6000, b"j", lambda: heard.append("first"))
+        with pytest.raises(ArtifactError, match="cannot write"):
+            await writer.result(b"b" * 6000, b"j", lambda: heard.append("second"))
+        with pytest.raises(ArtifactError):
+            await writer.failure(b"c", b"j", lambda: heard.append("third"))
+        with pytest.raises(ArtifactError):
+            writer.note(b"j")
+        await writer.flushed()
+    assert heard == ["first"]
+    assert paths.results.read_bytes() == b"a" * 6000 + b"\n"
+
+
+async def test_a_bug_in_a_callback_reaches_the_caller_and_not_the_others(paths: ArtifactPaths) -> None:
+    def bug() -> None:
+        raise KeyError("a bug")
+
+    async with writing_artifacts(paths) as writer:
+        results = await asyncio.gather(
+            writer.result(b"a", b"j", bug), writer.result(b"b", b"j", lambda: None), return_exceptions=True
+        )
+    assert isinstance(results[0], KeyError)
+    assert results[1] is None
+    assert paths.results.read_bytes() == b"a\nb\n"
