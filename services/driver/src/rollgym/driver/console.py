@@ -10,6 +10,7 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -57,9 +58,10 @@ class Console:
 
     def close(self) -> None:
         """Wait a little for what was said to be read; what is not read by then is left."""
+        deadline = time.monotonic() + FLUSH_TIMEOUT_S
         with contextlib.suppress(queue.Full):
             self._queue.put(None, timeout=FLUSH_TIMEOUT_S)
-        self._thread.join(FLUSH_TIMEOUT_S)
+        self._thread.join(max(0.0, deadline - time.monotonic()))
 
 
 @contextlib.contextmanager

@@ -26,16 +26,22 @@ class IncompleteRun(RollgymError):
 
     code = "incomplete_run"
 
-    def __init__(self, report: RunReport) -> None:
+    report: RunReport | None = None
+    """Gone once the error has crossed to another process; the counts are in `data`."""
+
+    @classmethod
+    def of(cls, report: RunReport) -> IncompleteRun:
+        """The error for a run that ended as `report` says."""
         counts = report.counts
         reasons = ", ".join(f"{name} {count}" for name, count in sorted(report.failures.items())) or "none failed"
         owed = counts.drained + counts.cancelled + counts.missing
-        super().__init__(
+        error = cls(
             f"{counts.succeeded + counts.masked} of {counts.owed} rollouts have a result: {counts.failed} failed "
             f"({reasons}), {owed} not run",
             **counts.model_dump(),
         )
-        self.report = report
+        error.report = report
+        return error
 
 
 class RolloutCollectionHelper:
@@ -74,6 +80,6 @@ class RolloutCollectionHelper:
                 defaults["limit"] = 0
             report = await self.run_from_config(validated({**defaults, **settings, **own}))
         if not report.complete:
-            raise IncompleteRun(report)
+            raise IncompleteRun.of(report)
         positions = sorted(report.results) if in_input_order else list(report.results)
         return [report.results[position] for position in positions]

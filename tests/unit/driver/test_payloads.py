@@ -1,0 +1,181 @@
+"""One result between socket and file: the fields that are read, the reward that counts, the bytes that stay."""
+
+import json
+from typing import Any
+
+import pytest
+
+from rollgym.common.errors import AgentRequestFailed, InvalidReward
+from rollgym.driver.payloads import Payload, RolloutFacts
+
+
+def facts(reward: str | None = "1.0", **fields: Any) -> RolloutFacts:
+    return payload(reward, **fields).facts()
+
+
+def payload(reward: str | None = "1.0", **fields: Any) -> Payload:
+    text = json.dumps(fields)
+    return Payload((text if reward is None else f'{text[:-1]}{", " if fields else ""}"reward": {reward}}}').encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [
+        ("0.25", 0.25), ("-3", -3.0), ("0", 0.0), ("1e308", 1e308), ("5e-324", 5e-324), ("true", 1.0), ("false", 0.0),
+        ("100000000000000000000", 1e20),
+    ],
+)  # fmt: skip
+def test_a_finite_number_is_a_reward(text: str, reward: float) -> None:
+    assert facts(text).reward == reward
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e999",
+        "-1e999",
+        "1" + "0" * 400,
+        "null",
+        '"0.5"',
+        '"nan"',
+        '""',
+        "[]",
+        "{}",
+        None,
+    ],
+    ids=lambda text: str(text)[:12],
+)
+def test_anything_else_is_none_and_never_zero(text: str | None) -> None:
+    with pytest.raises(InvalidReward, match="the reward is no finite number"):
+        facts(text)
+
+
+@pytest.mark.parametrize("text", ["null", '"0.5"', "1e999", None], ids=str)
+def test_a_masked_result_needs_none(text: str | None) -> None:
+    found = facts(text, mask_sample=True, failure_kind="env_lost")
+    assert (found.reward, found.masked, found.failure_kind) == (None, True, "env_lost")
+
+
+def test_a_boolean_reward_is_stored_as_a_number() -> None:
+    found = payload("true")
+    found.facts()
+    assert json.loads(found.line())["reward"] == 1.0
+    assert b"true" not in found.line()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b"<html>", b'{"a": ', b'{"a": "\xff"}', b'{"a": NaN}', b'{"a":' * 100_000],
+    ids=["empty", "null", "array", "html", "torn", "not-utf-8", "nan-elsewhere", "nested-deeply"],
+)
+def test_what_is_no_object_is_the_agents_failure(body: bytes) -> None:
+    with pytest.raises(AgentRequestFailed) as failed:
+        Payload(body)
+    assert failed.value.data["terminal"]
+    assert len(failed.value.message) < 400
+
+
+@pytest.mark.parametrize(
+    "value",
+    ['"a\\ud800b"', '"\\ud83d\\ude00"', '"\u2028\u0085"', '{"z": [1.0, 1e400, 12345678901234567890123]}', '" \\u0000"'],
+    ids=["lone-surrogate", "pair", "u2028", "odd-numbers", "nul"],
+)
+def test_what_is_not_read_goes_through_as_it_came(value: str) -> None:
+    found = Payload(f'{{"reward": 1.0, "x": {value}}}'.encode())
+    found.facts()
+    found.put("_ng_task_index", 3)
+    line = found.line()
+    assert f'"x":{value}'.encode() in line
+    assert b"\n" not in line
+
+
+def test_line_ends_between_tokens_do_not_break_the_line() -> None:
+    line = Payload(b'{\n "reward": 1,\r\n "x": [\n1,\n2]\n}').line()
+    assert b"\n" not in line
+    assert b"\r" not in line
+    assert json.loads(line) == {"reward": 1, "x": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (None, (None, None, None)),
+        ({}, (None, None, None)),
+        ({"input_tokens": 100, "output_tokens": 50, "input_tokens_details": {"cached_tokens": 30}}, (100, 50, 30)),
+        ({"input_tokens": 100, "output_tokens": 50, "total_tokens": 999}, (100, 50, None)),
+        ({"input_tokens": "many"}, (None, None, None)),
+        ({"input_tokens": 7, "output_tokens": None}, (7, None, None)),
+    ],
+    ids=["absent", "empty", "cached-is-part-of-input", "no-details", "a-text", "half"],
+)
+def test_tokens_are_those_reported_and_cached_ones_are_not_added(usage: Any, expected: tuple[int | None, ...]) -> None:
+    response = {"status": "completed"} if usage is None else {"usage": usage}
+    tokens = facts(response=response).tokens
+    assert (tokens.input, tokens.output, tokens.cached) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "truncated", "never_ran"),
+    [
+        ({}, False, False),
+        ({"truncated": True}, True, False),
+        ({"response": {"status": "incomplete"}}, True, False),
+        ({"response": {"usage": {"input_tokens": 0, "output_tokens": 0}}}, False, True),
+        ({"response": {}}, False, False),
+        ({"response": "none"}, False, False),
+        ({"response": None}, False, False),
+    ],
+    ids=["plain", "truncated", "incomplete", "no-token-read", "no-usage", "odd-response", "null-response"],
+)
+def test_health_marks_are_seen_and_change_no_reward(fields: dict[str, Any], truncated: bool, never_ran: bool) -> None:
+    found = facts("0.0", **fields)
+    assert (found.reward, found.truncated, found.never_ran) == (0.0, truncated, never_ran)
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ({"season": "winter", "n": 3}, {"season": "winter", "n": "3"}),
+        (["hard"], {"tag:hard": "yes"}),
+        ("hard", {}),
+        (None, {}),
+        ({"a": {"b": 1}}, {}),
+    ],
+    ids=["mapping", "list", "text", "null", "nested"],
+)
+def test_tags_are_text_by_name(tags: Any, expected: dict[str, str]) -> None:
+    assert facts(tags=tags).tags == expected
+
+
+@pytest.mark.parametrize("ref", [None, {}, {"name": 5}, "x", {"name": "mine"}], ids=str)
+def test_the_agent_is_named_or_unknown(ref: Any) -> None:
+    assert facts(agent_ref=ref).agent == ("mine" if ref == {"name": "mine"} else "unknown")
+
+
+def test_a_failure_that_the_agent_marks_is_read() -> None:
+    marks = payload(None, _ng_failure_class="died", _ng_failure_terminal=True, error_message="why").failure_marks()
+    assert marks is not None
+    assert (marks.failure_class, marks.terminal, marks.message) == ("died", True, "why")
+    assert payload(None, _ng_failure_class=None).failure_marks() is None
+
+
+def test_dropped_payloads_leave_ids_and_counts() -> None:
+    call = {"model_call_id": "c", "request": {"x": 1}, "response": {"y": 2}, "token_stats": {"prompt_tokens": 3}}
+    trajectory = {"invocations": [{"invocation_id": "i"}], "model_calls": [call, call]}
+    found = payload(ng_trajectory=trajectory, ng_model_call_capture={"calls": [call]})
+    found.strip_capture()
+    kept = json.loads(found.line())
+    bare = {"model_call_id": "c", "token_stats": {"prompt_tokens": 3}}
+    assert kept["ng_trajectory"] == {**trajectory, "model_calls": [bare, bare]}
+    assert kept["ng_model_call_capture"] == {"calls": [bare]}
+
+
+@pytest.mark.parametrize("trajectory", ["text", [], 5, {"model_calls": "x"}, {"model_calls": [5]}], ids=str)
+def test_a_trajectory_of_another_shape_is_left_as_it_is(trajectory: Any) -> None:
+    found = payload(ng_trajectory=trajectory)
+    found.strip_capture()
+    found.build_perf(5.0)
+    assert json.loads(found.line()) == {"ng_trajectory": trajectory, "reward": 1.0}
