@@ -112,7 +112,7 @@ class Cell:
 
 @pytest.fixture
 async def cell(bundle: RunningCommand) -> AsyncIterator[Cell]:
-    limits: dict[str, Any] = {
+    seconds: dict[str, Any] = {
         "connect_timeout_s": 0.5,
         "reset_timeout_s": 0.8,
         "step_timeout_s": 0.8,
