@@ -26,6 +26,7 @@ TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
 _HEAVY = ("responses_create_params", "ng_agent_observations", "ng_model_call_capture", "ng_trajectory")
+_NOT_OFFERED = (404, 405)
 _KEPT_OF_RESPONSE = ("usage", "incomplete_details")
 
 _RawObject = dict[str, msgspec.Raw]
@@ -38,7 +39,7 @@ class _Ref(msgspec.Struct, gc=False):
 
 @dataclass
 class AgentAnswers:
-    """Answers by agent name; `remarks` name every agent that gave none, and why."""
+    """Answers by agent name; `remarks` name every agent that was to give one and did not, and why."""
 
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
@@ -61,7 +62,9 @@ async def _ask(
     problem: str
     try:
         async with asyncio.timeout(timeout_s):
-            found.answers[name] = await _post(http, name, f"{url}/aggregate_metrics", results)
+            answer = await _post(http, name, f"{url}/aggregate_metrics", results)
+        if answer is not None:
+            found.answers[name] = answer
         return
     except TimeoutError:
         problem = f"no answer within {timeout_s:g} s"
@@ -72,10 +75,13 @@ async def _ask(
     found.remarks.append(f"{name}: POST {url}/aggregate_metrics: {problem}; the aggregate is ours alone")
 
 
-async def _post(http: aiohttp.ClientSession, name: str, url: str, results: Path) -> dict[str, Any]:
+async def _post(http: aiohttp.ClientSession, name: str, url: str, results: Path) -> dict[str, Any] | None:
+    """The server's answer; None where it has no such route, which is its right."""
     headers = {"Content-Type": "application/json"}
     async with http.post(url, data=_body(name, results), headers=headers) as response:
         body = await read_bounded(response, MAX_ANSWER_BYTES)
+        if response.status in _NOT_OFFERED:
+            return None
         if response.status != 200:
             raise ValueError(f"answered {response.status}: {excerpt(body)}")
     answer = jsonx.loads(body)

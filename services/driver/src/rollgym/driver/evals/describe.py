@@ -97,9 +97,6 @@ def quantiles_json(values: Sequence[float]) -> dict[str, float]:
     if not values:
         return {"count": 0}
     ordered = sorted(values)
-    return {
-        "count": len(ordered),
-        **{name: quantile(ordered, q) for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))},
-        "mean": total(ordered) / len(ordered),
-        "max": ordered[-1],
-    }
+    values_by_name = {name: quantile(ordered, q) for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))}
+    values_by_name |= {"mean": total(ordered) / len(ordered), "max": ordered[-1]}
+    return {"count": len(ordered), **finite_only(values_by_name)}

@@ -61,7 +61,9 @@ def curve(tasks: Tasks) -> list[dict[str, Any]]:
     points = []
     for k in shown_ks(max(map(len, tasks), default=0)):
         values = [best_of_k(rewards, k) for rewards in tasks if len(rewards) >= k]
-        points.append({"k": k, "tasks": len(values), "value": total(values) / len(values)})
+        mean = total(values) / len(values)
+        if math.isfinite(mean):
+            points.append({"k": k, "tasks": len(values), "value": mean})
     return points
 
 
@@ -88,7 +90,8 @@ def pass_metrics(tasks: Tasks) -> dict[str, Any]:
         metrics[f"{name}/std_dev_across_runs"] = stds[k - 2]
         metrics[f"{name}/std_err_across_runs"] = stds[k - 2] / math.sqrt(k)
         metrics[f"{name}/avg_sample_std_dev"] = spread.means[k]
-    return {**finite_only(metrics), "per_sample_aggregate": {SCORE: by_position}}
+    in_json = [value if math.isfinite(value) else None for value in by_position]
+    return {**finite_only(metrics), "per_sample_aggregate": {SCORE: in_json}}
 
 
 def _pass_value(rewards: Sequence[float], k: int) -> float:

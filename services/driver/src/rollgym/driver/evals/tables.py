@@ -228,9 +228,9 @@ def verdict(found: Comparison) -> str:
     said = f"B - A: {difference:+.4f} {found.metric}, 95% interval {bounds[0]:+.4f} … {bounds[1]:+.4f}, {over}."
     if bounds[0] > 0 or bounds[1] < 0:
         return f"{said} B is {'higher' if difference > 0 else 'lower'}."
-    return said + (
-        " They are the same." if bounds == (0.0, 0.0) else " That is no difference that can be told from none."
-    )
+    if bounds == (0.0, 0.0):
+        return f"{said} They are the same."
+    return f"{said} It cannot be told from no difference."
 
 
 def _sides(found: Comparison) -> Table:
