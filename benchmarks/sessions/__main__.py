@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.sessions import load
+from benchmarks.sessions import busy, herd, load
 from benchmarks.sessions.tables import judge, save, show
 
 
@@ -18,9 +18,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=4.0, help="load: seconds per measurement")
     parser.add_argument("--rounds", type=int, default=2, help="load: measurements of each, the ways in turn")
     parser.add_argument("--idle-sessions", type=int, default=1024, help="load: sessions whose memory is measured")
+    parser.add_argument("--speed", type=float, default=10.0, help="busy: how many times faster than real time")
     options = parser.parse_args(argv)
     good = True
-    for name, benchmark in (("load", load),):
+    for name, benchmark in (("busy", busy), ("herd", herd), ("load", load)):
         if options.which not in ("all", name):
             continue
         rows, checks = benchmark.run(options)

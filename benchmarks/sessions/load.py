@@ -1,4 +1,4 @@
-"""Load: seed + tool calls + verify at several concurrencies; ours, the bare bridge, and a socket straight to the bundle."""
+"""Load: seed, tool calls, verify at several concurrencies: ours, the bare bridge, a socket straight to the bundle."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvloop
-from websockets.asyncio.client import connect
-
 from benchmarks.sessions.processes import Measured, running
 from benchmarks.sessions.raw_http import RawClient, as_json, header
 from benchmarks.sessions.tables import quantile
+from websockets.asyncio.client import connect
 
 CALLS = 10
 RESET = b'{"type":"reset","data":{"seed":1}}'
@@ -127,7 +126,11 @@ def run(options: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, bo
             running("gym-resources", "serve", "--port", "0", "--env", env) as resources,
             running(sys.executable, "-m", "benchmarks.sessions.bridge", str(_free_port()), ws) as bridge,
         ):
-            ways = (("direct", direct, ws, None), ("bridge", bridged, bridge.url, bridge), ("rollgym", ours, resources.url, resources))
+            ways = (
+                ("direct", direct, ws, None),
+                ("bridge", bridged, bridge.url, bridge),
+                ("rollgym", ours, resources.url, resources),
+            )
             for _, worker, url, process in ways:
                 measure(worker, url, process, 8, 0.5)
             for concurrency in options.concurrency:

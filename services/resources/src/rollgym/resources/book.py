@@ -132,7 +132,8 @@ class SessionBook:
     async def reclaim_idle(self, idle_timeout_s: float) -> None:
         """Reclaim sessions that nobody used for so long, until cancelled."""
         while True:
-            await asyncio.sleep(min(1.0, idle_timeout_s / 5))
+            due_s = min((idle_timeout_s - session.idle_s() for session in self), default=idle_timeout_s)
+            await asyncio.sleep(min(1.0, max(0.02, due_s)))
             for session in self:
                 idle_s = session.idle_s()
                 if idle_s > idle_timeout_s:
