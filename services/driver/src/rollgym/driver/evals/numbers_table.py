@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 MOST_FIELDS = 1000
 
-Columns = dict[str, array[float]]
+Columns: TypeAlias = "dict[str, array[float]]"  # quoted: Python 3.11 cannot subscript array
 """Values by field name, in the order of the rows; a row without the field has no value there."""
 
 
