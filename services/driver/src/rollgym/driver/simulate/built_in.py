@@ -25,6 +25,8 @@ from rollgym.driver.simulate.processes import (
 )
 from rollgym.driver.simulate.settings import SimulationSettings
 
+SERVICES = ("gym-head", "gym-env-bundle", "gym-resources")
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -38,6 +40,12 @@ class Stack:
     @property
     def servers(self) -> list[ServerProcess]:
         return [self.head, self.model, self.resources, self.env_bundle]
+
+
+def check_installed() -> None:
+    """Raise SimulationError, naming the missing one, unless every service of the row is there."""
+    for name in SERVICES:
+        service_command(name)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import tempfile
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rollgym.driver.simulate import ceiling
-from rollgym.driver.simulate.built_in import measure_built_in
+from rollgym.driver.simulate.built_in import check_installed, measure_built_in
 from rollgym.driver.simulate.figures import RunFigures
 from rollgym.driver.simulate.inputs import write_tasks
 from rollgym.driver.simulate.marks import Mark, marks_of
@@ -40,9 +41,24 @@ class Simulation:
     verdict: str | None = None
 
     def run(self) -> None:
-        """Measure everything that the settings ask for. Raises SimulationError where a part of it fails."""
+        """Measure everything that the settings ask for.
+
+        Raises SimulationError where a part of it fails; what was measured until then stays and can be shown.
+        """
         settings = self.settings
+        with_built_in = settings.built_in_rollouts > 0 and not (settings.ceiling or settings.retain)
+        if with_built_in:
+            check_installed()
         settings.out.mkdir(parents=True, exist_ok=True)
+        try:
+            self._measure(with_built_in)
+        finally:
+            self._judge()
+            with contextlib.suppress(OSError):  # not empty: artifacts that were to be kept
+                (settings.out / "runs").rmdir()
+
+    def _measure(self, with_built_in: bool) -> None:
+        settings = self.settings
         with tempfile.TemporaryDirectory(prefix="inputs-", dir=settings.out) as folder:
             inputs = Path(folder) / "tasks.jsonl"
             write_tasks(
@@ -56,12 +72,9 @@ class Simulation:
                 self._climb(inputs)
             else:
                 self._vary(inputs)
-        if settings.built_in_rollouts and not (settings.ceiling or settings.retain):
+        if with_built_in:
             self.say(f"built-in agent: {settings.built_in_rollouts:,} rollouts of {settings.turns} turns")
             self.built_in = measure_built_in(settings, settings.out / "runs" / "built-in")
-        self._judge()
-        if not settings.keep and (settings.out / "runs").exists():
-            (settings.out / "runs").rmdir()
 
     def _vary(self, inputs: Path) -> None:
         settings = self.settings
@@ -87,8 +100,8 @@ class Simulation:
             self.runs.append(run)
             return run.figures
 
-        figures = ceiling.climb(ceiling.steps(settings.ceiling_from, settings.concurrency), measure)
-        self.verdict = ceiling.verdict(figures)
+        ceiling.climb(ceiling.steps(settings.ceiling_from, settings.concurrency), measure)
+        self.verdict = ceiling.verdict([run.figures for run in self.runs])
 
     def _judge(self) -> None:
         measured = [*self.runs, *([self.built_in] if self.built_in else [])]

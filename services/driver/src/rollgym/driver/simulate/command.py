@@ -57,18 +57,21 @@ def _capacity(arguments: Namespace) -> int:
     settings = parse_simulation(values)
     simulation = Simulation(settings)
     before = signal.signal(signal.SIGTERM, _leave)
+    failed = False
     try:
         simulation.run()
     except SimulationError as error:
         print(f"gym: {error.message}", file=sys.stderr)
-        return 1
+        failed = True
     finally:
         signal.signal(signal.SIGTERM, before)
+    if not simulation.runs:
+        return 1
     written = simulation.write()
     print(simulation.json_text() if settings.json_ else simulation.text())
     print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
     missed = settings.check and not all(mark.holds for mark in simulation.marks)
-    return 1 if missed or not simulation.agrees else 0
+    return 1 if failed or missed or not simulation.agrees else 0
 
 
 _NAMES = {field.alias or name for name, field in SimulationSettings.model_fields.items()}

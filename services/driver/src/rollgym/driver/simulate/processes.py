@@ -66,7 +66,9 @@ def service_command(name: str, *flags: str) -> list[str]:
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
-        raise SimulationError(f"{name} is not installed: the built-in agent's row needs rollgym-driver[serve]")
+        raise SimulationError(
+            f"{name} is not installed: the built-in agent's row needs rollgym-driver[serve], or --built-in-rollouts 0"
+        )
     return [found, "serve", "--port", "0", "--exit-with-parent", *flags]
 
 

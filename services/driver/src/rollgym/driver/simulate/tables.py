@@ -54,6 +54,7 @@ def built_in_table(run: RunFigures) -> str:
         "lag ms: mean / p99 / max",
         "collections",
         "longest pause ms",
+        "no CPU free",
         "peak MB",
     )
     calls = max(run.model_calls, 1)
@@ -66,6 +67,7 @@ def built_in_table(run: RunFigures) -> str:
         _lag(run),
         f"{run.collections:,}",
         f"{run.pause_max_ms:.1f}",
+        f"{run.loop_waited:.0%}",
         f"{run.peak_rss_mb:,.0f}",
     )
     return table(headings, [cells])
