@@ -86,7 +86,8 @@ def test_nothing_drawn_sticks_out_of_its_plot(opened: Opened) -> None:
             const frame = svg.getBoundingClientRect();
             return [...svg.querySelectorAll('text')].filter(text => {
                 const box = text.getBoundingClientRect();
-                const below = box.bottom - frame.bottom, beside = Math.max(box.right - frame.right, frame.left - box.left);
+                const below = box.bottom - frame.bottom;
+                const beside = Math.max(box.right - frame.right, frame.left - box.left);
                 return box.width && Math.max(below, beside) > 1;
             }).map(text => `${svg.id}: ${text.textContent}`);
         })"""
