@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -30,6 +31,7 @@ from rollgym.head.app import IN_MEMORY, HeadSettings, create_app
 STOP_TIMEOUT_S = 3.0
 KILL_AFTER_S = STOP_TIMEOUT_S + 4.0
 _LOG_LINES_SHOWN = 12
+_LISTENING = re.compile(rb" listening on (http://\S+)\s")
 _OTHERS_TOKENS = frozenset({"ROLLGYM_ENV_BUNDLE_TOKEN", "ROLLGYM_RESOURCES_TOKEN"})
 """Meant for servers that others reach; here only this process does."""
 
@@ -50,6 +52,8 @@ class Child:
     process: asyncio.subprocess.Process
     log_path: Path
     url: str = ""
+    _known: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it listens, or will no more."""
 
     def last_lines(self) -> str:
         try:
@@ -60,26 +64,29 @@ class Child:
 
     async def listening(self) -> str:
         """The URL that it says it listens on. Raises ServeError where it ends before it says so."""
-        assert self.process.stdout is not None
-        while line := await self.process.stdout.readline():
-            if b" listening on " in line:
-                self.url = line.decode(errors="replace").split()[-1]
-                return self.url
-            self._keep(line)
-        await self.process.wait()
-        raise self.ended_early()
+        await self._known.wait()
+        if not self.url:
+            raise self.ended_early()
+        return self.url
 
     def ended_early(self) -> ServeError:
         """The error for a process that ended before it was ready: its code, and the end of its log."""
         code, lines = self.process.returncode, self.last_lines()
         return ServeError(f"{self.name} ended with code {code} before it was ready; its log:\n{lines}")
 
-    async def outlived(self) -> None:
-        """Returns when the process has ended. Until then its output goes on into its log: an environment may print."""
+    async def follow(self) -> None:
+        """Take its output into its log, since an environment may print; returns when the process has ended."""
         assert self.process.stdout is not None
-        while said := await self.process.stdout.read(1 << 16):
-            self._keep(said)
+        said = b""
+        while chunk := await self.process.stdout.read(1 << 16):
+            self._keep(chunk)
+            if not self.url:
+                said = (said + chunk)[-(1 << 16) :]
+                if found := _LISTENING.search(said):
+                    self.url = found[1].decode()
+                    self._known.set()
         await self.process.wait()
+        self._known.set()
 
     def _keep(self, said: bytes) -> None:
         with contextlib.suppress(OSError), self.log_path.open("ab") as file:
@@ -195,7 +202,7 @@ async def _child(name: str, words: Sequence[str], logs: Path) -> AsyncIterator[C
 
 
 async def _watch(child: Child, stopping: asyncio.Event) -> None:
-    await child.outlived()
+    await child.follow()
     if not stopping.is_set():
         log.error(
             "a server of this run died; rollouts that need it will fail",
