@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# docker compose, with ./results in place and the driver running as the caller, so that results are the caller's own.
-# Root stays out of the containers: for root, and where .env says otherwise, Compose's own defaults hold.
+# docker compose, with what a person would otherwise have to remember:
+# - ./results is there, and the driver runs as the caller, so that results are the caller's own. Root stays out of the
+#   containers: for root, and where .env says otherwise, Compose's own defaults hold.
+# - As many resources replicas as run now stay: Compose would go back to one when it starts what the driver depends on.
 set -euo pipefail
 
+in_dotenv() { grep -qs "^$1=" .env; }
+
 mkdir -p results
-if [ "$(id -u)" != 0 ] && ! grep -qs '^ROLLGYM_UID=' .env; then
+if [ "$(id -u)" != 0 ] && ! in_dotenv ROLLGYM_UID; then
   ROLLGYM_UID="${ROLLGYM_UID:-$(id -u)}" ROLLGYM_GID="${ROLLGYM_GID:-$(id -g)}"
   export ROLLGYM_UID ROLLGYM_GID
 fi
+replicas=$(docker compose ps --quiet resources 2>/dev/null | grep -c . || true)
+if ((replicas > 0)); then export ROLLGYM_REPLICAS="$replicas"; fi
 exec docker compose "$@"

@@ -9,6 +9,7 @@ from compose.stack import IMAGES, SERVICES, Stack, docker
 from waiting import wait_until
 
 REPLICAS = 3
+OWNER = 4321
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +23,7 @@ def tag() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def stack(tag: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A built stack with nothing started."""
-    stack = Stack(tmp_path_factory.mktemp("clone"), tag, tag)
+    stack = Stack(tmp_path_factory.mktemp("clone"), tag, tag, ROLLGYM_UID=OWNER, ROLLGYM_GID=OWNER)
     try:
         stack.compose("build")
         yield stack

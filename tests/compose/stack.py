@@ -74,7 +74,7 @@ def docker(*argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     return _run(["docker", *argv], ROOT, check=check)
 
 
-def _run(argv: list[str], cwd: Path, *, check: bool) -> subprocess.CompletedProcess[str]:
+def _run(argv: list[str], cwd: Path, *, check: bool = True) -> subprocess.CompletedProcess[str]:
     answer = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
     if check and answer.returncode:
         raise AssertionError(f"{' '.join(argv)} exited {answer.returncode}\n{answer.stdout}\n{answer.stderr}")
@@ -84,11 +84,11 @@ def _run(argv: list[str], cwd: Path, *, check: bool) -> subprocess.CompletedProc
 class Stack:
     """One Compose project in `folder`; its name, ports and images are its own, so that runs do not collide."""
 
-    def __init__(self, folder: Path, project: str, tag: str) -> None:
+    def __init__(self, folder: Path, project: str, tag: str, **settings: int) -> None:
         self.folder, self.project = copy_tree(folder), project
         self.tag = tag
-        settings = {"COMPOSE_PROJECT_NAME": project, "ROLLGYM_TAG": tag, "HEAD_PORT": 0, "PROMETHEUS_PORT": 0}
-        (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        own = {"COMPOSE_PROJECT_NAME": project, "ROLLGYM_TAG": tag, "HEAD_PORT": 0, "PROMETHEUS_PORT": 0}
+        (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in {**own, **settings}.items()))
         self._compose = DockerCompose(str(folder))
 
     def compose(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -138,7 +138,7 @@ class Stack:
     def background_eval(self, *overrides: str) -> Iterator[Container]:
         """An eval that runs while the block does; its container is gone afterwards."""
         command = ["eval", "run", "--no-serve", "--config", "/opt/rollgym/eval.yaml", *overrides]
-        name = self.compose("run", "--detach", "driver", *command).stdout.split()[-1]
+        name = _run(["scripts/compose.sh", "run", "--detach", "driver", *command], self.folder).stdout.split()[-1]
         container = Container(docker("inspect", "--format", "{{.Id}}", name).stdout.strip())
         try:
             yield container

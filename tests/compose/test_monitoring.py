@@ -44,7 +44,8 @@ def ask(stack: Stack, expression: str) -> list[dict[str, Any]]:
 def test_every_process_is_up_and_every_query_returns_data(under_load: Stack) -> None:
     def up() -> bool:
         found = ask(under_load, 'count by (job) (up{job=~"rollgym-.*"} == 1)')
-        return {each["metric"]["job"]: int(each["value"][1]) for each in found} == PROCESSES
+        assert {each["metric"]["job"]: int(each["value"][1]) for each in found} == PROCESSES
+        return True
 
     wait_until(up, 60, pause_s=0.5)
     waiting = queries()
@@ -59,11 +60,12 @@ def test_every_process_is_up_and_every_query_returns_data(under_load: Stack) -> 
     wait_until(none_is_empty, 90, pause_s=1)
 
 
-def test_the_final_values_of_a_run_outlive_its_driver(services: Stack) -> None:
-    services.make("compose-eval")
+def test_the_last_values_of_a_run_outlive_its_driver(services: Stack) -> None:
+    finished = [run for run in services.get("head", 11000, "/v1/runs")["runs"] if run["state"] == "finished"]
+    run_id = finished[-1]["run_id"]  # the newest comes first; the oldest is the eval that came with `up`
 
-    def final() -> list[dict[str, Any]]:
-        runs = services.get("head", 11000, "/v1/runs", limit="1")["runs"]
-        return ask(services, f'rollgym_run_rollouts_by_state{{run_id="{runs[0]["run_id"]}", state="succeeded"}} == 200')
+    def kept() -> list[dict[str, Any]]:
+        return ask(services, f'rollgym_run_rollouts_total{{run_id="{run_id}", outcome="succeeded"}} == 200')
 
-    wait_until(final, 30, pause_s=0.5)
+    wait_until(kept, 30, pause_s=0.5)
+    wait_until(lambda: not ask(services, "rollgym_rollouts_in_flight"), 30, pause_s=0.5)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from compose.conftest import REPLICAS
+from compose.conftest import OWNER, REPLICAS
 from compose.stack import SERVICES, Stack, docker, rows
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
@@ -35,7 +35,10 @@ def test_make_compose_eval_runs_another_eval(services: Stack) -> None:
     answer = services.make("compose-eval", check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     (folder,) = services.result_folders() - before
-    assert len(rows(folder / "rollouts.jsonl")) == 200
+    results = folder / "rollouts.jsonl"
+    assert len(rows(results)) == 200
+    assert (results.stat().st_uid, results.stat().st_gid) == (OWNER, OWNER)
+    assert len(services.containers("resources")) == REPLICAS
 
 
 def test_an_eval_with_failing_rollouts_ends_with_the_documented_code(services: Stack) -> None:
