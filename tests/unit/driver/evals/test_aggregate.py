@@ -125,6 +125,15 @@ def test_cached_tokens_are_part_of_the_input(tmp_path: Path) -> None:
     assert entry["agent_metrics"]["mean/total_tokens"] == 150
 
 
+def test_tokens_of_failed_attempts_stand_apart(tmp_path: Path) -> None:
+    spent = [failure(0, rollgym_tokens={"input": 7, "output": 2}), failure(1, rollgym_tokens="?"), failure(1)]
+    run = write_run(tmp_path, [result(0, response={"usage": {"input_tokens": 100}})], failures=spent)
+    entry = entry_of(run)
+    assert entry["tokens"] == {"input": {"total": 100, "reported_by": 1, "of": 1}}
+    assert entry["tokens_of_failed_attempts"]["input"] == {"total": 7, "reported_by": 1, "of": 3}
+    assert entry["agent_metrics"]["mean/input_tokens"] == 100
+
+
 def test_waiting_and_working_stay_apart_and_sum_up(tmp_path: Path) -> None:
     rows = [
         result(task, rollgym_timings={"admission_wait_ms": 1000.0 * task, "session_wait_ms": 10.0, "active_ms": 1000.0})

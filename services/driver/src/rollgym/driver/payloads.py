@@ -26,6 +26,7 @@ _NO_NUMBER = re.compile(rb'"reward"\s*:\s*(-?(?:NaN|Infinity))')
 _PAYLOAD_KEYS = ("request", "response")
 _NUMBER_STARTS = frozenset(b"-0123456789tf")
 TIMINGS_KEY = "rollgym_timings"
+TOKENS_KEY = "rollgym_tokens"
 
 
 class _TokenDetails(msgspec.Struct, gc=False):
@@ -61,6 +62,11 @@ class Tokens:
     output: int | None = None
     cached: int | None = None
     reasoning: int | None = None
+
+    def to_json(self) -> dict[str, int]:
+        """Those that are known, by name."""
+        known = {"input": self.input, "output": self.output, "cached": self.cached, "reasoning": self.reasoning}
+        return {kind: count for kind, count in known.items() if count is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from rollgym.driver.ledger import Ledger, RolloutState
 from rollgym.driver.materialized import MaterializedRows
 from rollgym.driver.metrics import DriverMetrics
 from rollgym.driver.outcomes import Attempt, Failed, Outcome, Succeeded
+from rollgym.driver.payloads import TOKENS_KEY
 from rollgym.driver.statistics import RunStatistics
 
 
@@ -127,6 +128,8 @@ class Recorder:
             "rollgym_timings": failed.timings.to_json(),
             "_rollgym_latency_s": round(failed.timings.rollout_s, 3),
         }
+        if tokens := failed.tokens.to_json():
+            line[TOKENS_KEY] = tokens
         if failed.masked:
             line["mask_sample"] = True
         return jsonx.dumps(line)

@@ -14,7 +14,7 @@ from typing import Any
 
 from rollgym.driver.evals.describe import describe, finite_only, mean_json, quantiles_json
 from rollgym.driver.evals.numbers_table import Columns, NumbersTable
-from rollgym.driver.evals.owed import State
+from rollgym.driver.evals.owed import FailedTokens, State
 from rollgym.driver.evals.pass_at_k import curve, pass_metrics
 from rollgym.driver.evals.perf_summary import perf_numbers, perf_summary
 from rollgym.driver.evals.repeats import ROLLOUT_INDEX, across_repeats, repeat_metrics
@@ -45,6 +45,7 @@ class AgentAggregate:
     """Masked placeholders included: shown beside the headline where something is masked, never in its place."""
     states: Counter[State] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
+    failed_tokens: FailedTokens = field(default_factory=FailedTokens)
     counted_as_zero: int = 0
     owed_by_task: Counter[int] = field(default_factory=Counter)
     """Every rollout that was owed, by task; those with a row are among them."""
@@ -134,6 +135,7 @@ class AgentAggregate:
                 for kind, each in statistics.tokens.items()
                 if each.rollouts
             },
+            "tokens_of_failed_attempts": self.failed_tokens.to_json(),
             "timings": {name: quantiles_json(values) for name, values in self.timings.columns().items()},
             "agent_metrics": metrics,
             "key_metrics": {name: value for name, value in metrics.items() if name.startswith(("mean/", "coverage/"))},

@@ -89,6 +89,8 @@ def aggregate(
     for key, state in owed.states.items():
         failure = owed.failures.get(key) if state == "failed" else None
         found.agent(owed.agent(key)).add_unfinished(key[0], state, failure.failure_class if failure else None)
+    for name, tokens in owed.failed_tokens.items():
+        found.agent(name).failed_tokens = tokens
     found.remarks = [*shards.remarks, *owed.remarks, *_zero_remarks(zeros, counted, owed), *_field_remarks(found)]
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
@@ -147,8 +148,10 @@ def _finite(text: str) -> float:
 def _run(arguments: Namespace) -> int:
     command: Callable[[Namespace], tuple[dict[str, Any], Iterable[RenderableType]]] = arguments.run_command
     as_json, parts = command(arguments)
-    sys.stdout.write(json.dumps(as_json, indent=2) if arguments.json else as_text(parts))
-    sys.stdout.write("\n")
+    text = json.dumps(as_json, indent=2) if arguments.json else as_text(parts)
+    with contextlib.suppress(BrokenPipeError):  # the reader has seen enough
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
     return 0
 
 

@@ -18,6 +18,8 @@ from rollgym.driver.artifacts.journal import JournalLine
 from rollgym.driver.artifacts.lines import read_lines
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.materialized import Key
+from rollgym.driver.payloads import TOKENS_KEY
+from rollgym.driver.statistics import TokenSum
 
 State = Literal["failed", "drained", "cancelled", "missing"]
 MOST_LABEL = 80
@@ -42,6 +44,7 @@ class _FailureLine(msgspec.Struct, gc=False):
     failure_class: str = msgspec.field(name="_ng_failure_class", default="unknown")
     agent_ref: _Ref | None = None
     mask_sample: bool = False
+    tokens: Any = msgspec.field(name=TOKENS_KEY, default=None)
 
 
 _owed_decoder = msgspec.json.Decoder(_OwedRow)
@@ -59,6 +62,26 @@ class Failure:
 
 
 @dataclass
+class FailedTokens:
+    """Tokens of failed attempts by kind, each with how many of the `attempts` reported it."""
+
+    attempts: int = 0
+    kinds: dict[str, TokenSum] = field(default_factory=dict)
+
+    def add(self, tokens: Any) -> None:
+        self.attempts += 1
+        for kind, count in tokens.items() if isinstance(tokens, dict) else ():
+            if isinstance(count, int):
+                self.kinds.setdefault(kind, TokenSum()).add(count)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            kind: {"total": each.total, "reported_by": each.rollouts, "of": self.attempts}
+            for kind, each in self.kinds.items()
+        }
+
+
+@dataclass
 class Owed:
     """Rollouts by key. `agents` holds every owed rollout's agent; `states` only those without a row.
 
@@ -72,6 +95,8 @@ class Owed:
     failures: dict[Key, Failure] = field(default_factory=dict)
     failed_attempts: dict[str, int] = field(default_factory=dict)
     """Failed attempts by class, of rollouts with a row and without."""
+    failed_tokens: dict[str, FailedTokens] = field(default_factory=dict)
+    """What failed attempts cost, by agent."""
     complete: bool = True
     remarks: list[str] = field(default_factory=list)
 
@@ -142,8 +167,9 @@ def _read_failures(path: Path, with_rows: Container[Key], owed: Owed) -> None:
             continue
         owed.failed_attempts[failure.failure_class] = owed.failed_attempts.get(failure.failure_class, 0) + 1
         key = (failure.task_index, failure.rollout_index)
+        agent = failure.agent_ref.name if failure.agent_ref else owed.agents.get(key, UNKNOWN_AGENT)
+        owed.failed_tokens.setdefault(agent, FailedTokens()).add(failure.tokens)
         if key not in with_rows:
-            agent = failure.agent_ref.name if failure.agent_ref else owed.agents.get(key, UNKNOWN_AGENT)
             owed.failures[key] = Failure(failure.failure_class, agent, failure.mask_sample)
     if unreadable:
         owed.remarks.append(f"{path.name}: {unreadable} line(s) cannot be read and are not counted")

@@ -143,6 +143,9 @@ def _costs(agent: AgentAggregate) -> list[str]:
         if each.rollouts
     ]
     lines = ["Tokens, from the final responses: " + (", ".join(known) if known else "none reported")]
+    if agent.failed_tokens.kinds:
+        spent = {kind: each.total for kind, each in agent.failed_tokens.kinds.items()}
+        lines.append(f"Tokens of failed attempts, apart: {counted(spent)}")
     perf = perf_summary(agent.perf, statistics.rows_with_perf, statistics.rows)
     if perf is not None:
         covered = f"{percent(perf['overall_observability_coverage'])} of the rollouts were observed"

@@ -74,8 +74,11 @@ class Timeline:
     samples: int = 0
 
     def step_at(self, at_s: float) -> Step:
+        return self.steps[self.position_at(at_s)]
+
+    def position_at(self, at_s: float) -> int:
         position = int(at_s / self.length_s * len(self.steps)) if self.length_s else 0
-        return self.steps[min(max(position, 0), len(self.steps) - 1)]
+        return min(max(position, 0), len(self.steps) - 1)
 
     def failure_classes(self) -> list[str]:
         """Most frequent first."""
@@ -159,13 +162,15 @@ def _fill(timeline: Timeline, clock: _Clock, journal: Path) -> None:
 
 def _spread(timeline: Timeline, begin_s: float, end_s: float, running: int) -> None:
     """Add `running` rollouts over a stretch of time to the steps that it covers."""
+    position = timeline.position_at(begin_s)
     while running and begin_s < end_s:
-        step = timeline.step_at(begin_s)
-        until_s = min(end_s, step.begin_s + step.width_s)
-        if until_s <= begin_s:  # rounding at a step's edge
-            until_s = end_s
-        step.in_flight_s += running * (until_s - begin_s)
-        begin_s = until_s
+        step = timeline.steps[position]
+        last = position == len(timeline.steps) - 1
+        until_s = end_s if last else min(end_s, step.begin_s + step.width_s)
+        if until_s > begin_s:
+            step.in_flight_s += running * (until_s - begin_s)
+            begin_s = until_s
+        position += not last
 
 
 def _samples(path: Path) -> Iterator[Sample]:
