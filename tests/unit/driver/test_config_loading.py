@@ -171,3 +171,12 @@ def test_the_settings_that_go_to_the_manifest_hold_no_secret() -> None:
 def test_concurrency_is_bounded_by_the_resident_tasks() -> None:
     assert load("num_samples_in_parallel=64", "max_resident_rollout_tasks=10").workers == 10
     assert load("num_samples_in_parallel=64").workers == 64
+
+
+def test_flags_of_servers_may_hold_numbers() -> None:
+    assert load("++serve.resources_args=[--patience,5,--x,1.5]").serve.resources_args == [
+        "--patience",
+        "5",
+        "--x",
+        "1.5",
+    ]

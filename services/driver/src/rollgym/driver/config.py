@@ -29,6 +29,14 @@ class ServeSettings(BaseModel):
     resources_args: list[str] = Field(default_factory=list, description="More flags of gym-resources serve")
     start_timeout_s: float = Field(60.0, gt=0, description="Seconds for the servers to become ready")
 
+    @field_validator("env_bundle_args", "resources_args", mode="before")
+    @classmethod
+    def _words(cls, value: Any) -> Any:
+        """Numbers among the flags, as ``[--patience,5]`` has them, are words like the rest."""
+        if not isinstance(value, list):
+            return value
+        return [str(word) if isinstance(word, int | float) and not isinstance(word, bool) else word for word in value]
+
     @model_validator(mode="after")
     def _serves_something(self) -> Self:
         if not self.env_bundle and not self.envs:
