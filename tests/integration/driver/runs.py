@@ -16,6 +16,7 @@ from integration.driver.stub_agent import AGENT, Key
 from processes import Environment, RunningCommand
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.cli import main
+from rollgym.driver.config import RolloutCollectionConfig
 
 FAST = ("++retry_backoff_s=0.01", "++metrics_port=0")
 
@@ -94,6 +95,12 @@ class RunFolder:
     def words(self, head_url: str, *more: str) -> Sequence[str]:
         files = ("--input", str(self.input), "--output", str(self.paths.results))
         return ("eval", "run", *files, "--no-serve", "--head", head_url, *FAST, *more)
+
+    def config(self, head_url: str, **settings: Any) -> RolloutCollectionConfig:
+        """The same run as settings, for the library's way in."""
+        files = {"input_jsonl_fpath": self.input, "output_jsonl_fpath": self.paths.results}
+        fast = {"head_url": head_url, "metrics_port": None, "retry_backoff_s": 0.01}
+        return RolloutCollectionConfig.model_validate(files | fast | settings)
 
     def run(self, head_url: str, *more: str) -> Ended:
         return gym(*self.words(head_url, *more))
