@@ -22,6 +22,7 @@ from rollgym.driver.config_loading import load_config
 from rollgym.driver.console import Console, console_output
 from rollgym.driver.entry_points import run_no_serve, run_serving
 from rollgym.driver.evals.commands import add_eval_commands
+from rollgym.driver.event_loop import driver_event_loop
 from rollgym.driver.reference import settings_reference
 from rollgym.driver.run_report import RunReport, exit_code
 from rollgym.driver.serving import ServeError
@@ -198,7 +199,8 @@ def _eval_run(arguments: Namespace) -> int:
         config = load_config(arguments.config, arguments.overrides, flags, _shared_secrets())
         entry = run_no_serve if arguments.no_serve else run_serving
         try:
-            report = asyncio.run(entry(config, console, debug_slow=arguments.debug_slow_callbacks))
+            with asyncio.Runner(loop_factory=driver_event_loop) as runner:
+                report = runner.run(entry(config, console, debug_slow=arguments.debug_slow_callbacks))
         except asyncio.CancelledError as cancelled:
             return 128 + signal.Signals[str(cancelled.args[0])] if cancelled.args else 1
         return _show_end(report, console, as_json=arguments.json, require_complete=config.require_complete)
