@@ -4,6 +4,7 @@ Not owned here: what an answer means. The resources client and the policies each
 """
 
 import errno
+import io
 from collections.abc import Mapping
 
 import aiohttp
@@ -16,6 +17,7 @@ KEEPALIVE_S = 15.0
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
+_LARGE_BODY_BYTES = 1 << 20
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -35,6 +37,11 @@ def open_client_session(*, headers: Mapping[str, str] | None = None) -> aiohttp.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
         headers=headers,
     )
+
+
+def body_of(content: bytes) -> bytes | io.BytesIO:
+    """`content` as a request's body: in one piece where it is small, else written piece by piece, the loop between."""
+    return content if len(content) <= _LARGE_BODY_BYTES else io.BytesIO(content)
 
 
 async def read_bounded(response: aiohttp.ClientResponse, limit_bytes: int, what: str = "the answer") -> bytes:

@@ -31,6 +31,7 @@ from rollgym.common.logs import get_logger
 from rollgym.driver.http_client import (
     MAX_ANSWER_BYTES,
     LocalResourceError,
+    body_of,
     open_client_session,
     read_bounded,
 )
@@ -132,7 +133,7 @@ class ResourcesClient:
             raise RuntimeError("the resources client is not open: use it as an async context manager")
         with connection_errors(url, broken):
             async with self._http.post(
-                URL(url, encoded=True), data=body, headers=headers, allow_redirects=False
+                URL(url, encoded=True), data=body_of(body), headers=headers, allow_redirects=False
             ) as response:
                 received = await read_bounded(response, self._max_answer_bytes, "the resources server's answer")
                 return Reply(response.status, response.headers, received)

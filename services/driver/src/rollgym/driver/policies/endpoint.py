@@ -19,6 +19,7 @@ from rollgym.common.logs import get_logger
 from rollgym.common.redaction import REDACTED, redact_text
 from rollgym.driver.http_client import (
     MAX_ANSWER_BYTES,
+    body_of,
     descriptors_error,
     excerpt,
     open_client_session,
@@ -114,7 +115,7 @@ class ModelEndpoint:
     async def _try(self, path: str, body: bytes, read: Reader[Answer]) -> Answer | _Failure:
         if self._session is None:
             raise RuntimeError("the policy is not open: use it as an async context manager")
-        request = self._session.post(f"{self._base_url}{path}", data=body, allow_redirects=False)
+        request = self._session.post(f"{self._base_url}{path}", data=body_of(body), allow_redirects=False)
         url = f"{self._shown_url}{path}"
         try:
             async with asyncio.timeout(self._request_timeout_s) as limit:
