@@ -64,9 +64,9 @@ async def test_idle_sessions_are_reclaimed_and_the_log_says_so() -> None:
 async def test_a_stop_under_load_closes_every_session_in_time() -> None:
     async with bundle("--fault", "slow-step:duration=30:after=200") as env, running(*flags(env.url)) as server:
         async with client_of(server) as client:
-            sessions = [cookie for _, cookie in await asyncio.gather(*(seed(client) for _ in range(128)))]
-            assert await active(env.url) == 128
-            calls = [asyncio.create_task(client.post("/step", json={}, headers=cookie)) for cookie in sessions * 2]
+            sessions = [cookie for _, cookie in await asyncio.gather(*(seed(client) for _ in range(256)))]
+            assert await active(env.url) == 256
+            calls = [asyncio.create_task(client.post("/step", json={}, headers=cookie)) for cookie in sessions]
             await asyncio.sleep(0.5)
             started = time.monotonic()
             assert await server.stop(timeout_s=12) == 0
