@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -27,9 +26,10 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=4096, help="how many rows (%(default)s)")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument(
-        "--peer",
-        default=os.environ.get("ROLLGYM_PEER_NEMO_GYM", ".venvs/nemo-gym/bin/python"),
-        help="an interpreter that has nemo-gym (ROLLGYM_PEER_NEMO_GYM; %(default)s)",
+        "--peer-venv",
+        type=Path,
+        required=True,
+        help="virtual environment with nemo-gym 0.7 (benchmarks/drivers/setup_peer.sh makes one)",
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -40,7 +40,7 @@ def main() -> int:
         ours_s = time.perf_counter() - began
         ours = json.loads(ArtifactPaths(path).aggregate_metrics.read_bytes())[0]
         began = time.perf_counter()
-        theirs = _of_peer(arguments.peer, path)
+        theirs = _of_peer(arguments.peer_venv / "bin" / "python", path)
         theirs_s = time.perf_counter() - began
     found = compare(theirs, ours)
     print(f"rows                       {arguments.rows:>12,}")
@@ -54,8 +54,8 @@ def main() -> int:
     return 1 if found.differing else 0
 
 
-def _of_peer(python: str, path: Path) -> Any:
-    done = subprocess.run([python, str(PEER), str(path)], capture_output=True, text=True, timeout=600, check=False)
+def _of_peer(python: Path, path: Path) -> Any:
+    done = subprocess.run([str(python), str(PEER), str(path)], capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
         sys.exit(f"{python} {PEER.name} ended with {done.returncode}: {done.stderr.strip()[-400:]}")
     return json.loads(done.stdout)

@@ -57,6 +57,15 @@ def test_no_aggregate_where_none_is_wanted_and_it_can_be_made_later(run: RunFold
     assert entry_of(run)["coverage"]["scored"] == 2
 
 
+def test_zeros_are_in_the_aggregate_only_and_only_where_asked_for(run: RunFolder) -> None:
+    with stub_agent(lambda arrival: Answer(status=400 if arrival.task == 1 else 200)) as stub:
+        summary = run.tasks(3).summary(stub.url, "++count_failure_classes_as_zero=[agent_request_failed]", code=3)
+    assert summary["reward"]["mean"] == 1.0
+    entry = entry_of(run)
+    assert (entry["reward"]["mean"], entry["coverage"]["counted_as_zero"]) == (pytest.approx(2 / 3), 1)
+    assert len(run.rows) == 2
+
+
 def test_a_run_of_nothing_says_zero_and_null(run: RunFolder) -> None:
     with stub_agent() as stub:
         assert run.tasks(2).run(stub.url, "--limit", "0").code == 0

@@ -97,6 +97,12 @@ class RolloutCollectionConfig(BaseModel):
         "server's are kept; true: both; false: neither",
     )
     disable_aggregation: bool = Field(False, description="Do not write <stem>_aggregate_metrics.json")
+    count_missing_rollouts_as_zero: bool = Field(
+        False, description="In the aggregate, count rollouts without a row and without a recorded failure as reward 0"
+    )
+    count_failure_classes_as_zero: tuple[str, ...] = Field(
+        (), description="In the aggregate, count rollouts that failed with one of these classes as reward 0"
+    )
     driver_gc_freeze: bool = Field(True, description="Collect and freeze once before collection starts")
     driver_gc_thresholds: GcThresholds = Field(
         (50_000, 50, 100), description="gc.set_threshold's numbers: 1 to 3, each 1 or more; null keeps Python's"

@@ -31,6 +31,7 @@ from rollgym.driver.collection import Collection
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.console import Console
 from rollgym.driver.dispatch import DispatchBudget, DispatchQueue
+from rollgym.driver.evals.aggregate import ZeroRules
 from rollgym.driver.evals.end_of_run import aggregate_run
 from rollgym.driver.fleet import Fleet, HeadClient
 from rollgym.driver.http_client import open_client_session
@@ -167,9 +168,15 @@ class Run:
             with contextlib.suppress(ArtifactError):
                 writer.note(journal_line("ended", note=report.state))
             if not self.config.disable_aggregation:
-                report.remarks += await aggregate_run(plan.paths, self._agent_urls(plan, fleet))
+                report.remarks += await aggregate_run(plan.paths, self._agent_urls(plan, fleet), self._zero_rules())
             await self._finish(plan, report, reporter)
         return report
+
+    def _zero_rules(self) -> ZeroRules:
+        return ZeroRules(
+            missing=self.config.count_missing_rollouts_as_zero,
+            failure_classes=frozenset(self.config.count_failure_classes_as_zero),
+        )
 
     def _agent_urls(self, plan: RunPlan, fleet: Fleet) -> dict[str, str]:
         """Agent servers with a row in this run."""
