@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from rollgym.common.errors import EnvBusy, EnvRefused, RollgymError
 from rollgym.common.logs import get_logger
+from rollgym.common.redaction import redact_text
 from rollgym.resources import frames
 from rollgym.resources.admission import Gate, Place, Slot
 from rollgym.resources.discovery import Discovery
@@ -150,7 +151,8 @@ class Opener:
         if verdict.kind.code == "payload_too_large":
             data["max_frame_bytes"] = self.limits.socket.max_frame_bytes
             return verdict.kind(f"{verdict.cause}; the limit is max_frame_bytes", **data)
-        return verdict.kind(f"{self.environment.name}: {verdict.cause}", **data)
+        where = redact_text(self.environment.base_url)
+        return verdict.kind(f"{self.environment.name} at {where}: {verdict.cause}", **data)
 
     def _busy(self, attempts: int, waited_s: float, last: str) -> EnvBusy:
         return EnvBusy(
