@@ -8,7 +8,7 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import uvloop
@@ -24,7 +24,7 @@ STEP = b'{"type":"step","data":' + ARGUMENTS + b"}"
 ROW = json.dumps({"responses_create_params": {"input": []}, "seed": 1}).encode()
 VERIFY = json.dumps({"responses_create_params": {"input": []}, "response": {"id": "r", "output": []}}).encode()
 
-Worker = Callable[[str, float, list[float]], Awaitable[None]]
+Worker = Callable[[str, float, list[float]], Coroutine[Any, Any, None]]
 
 
 async def ours(url: str, until: float, latencies: list[float]) -> None:

@@ -64,4 +64,4 @@ def _url(process: subprocess.Popen[bytes], out: object, err: object, timeout_s: 
             break
         time.sleep(0.02)
     said = os.pread(err.fileno(), 20_000, 0).decode()  # type: ignore[attr-defined]
-    raise RuntimeError(f"{process.args} did not start to listen\n{said}")
+    raise RuntimeError(f"{process.args!r} did not start to listen\n{said}")

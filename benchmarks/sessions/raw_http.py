@@ -21,7 +21,7 @@ class RawClient(asyncio.Protocol):
     async def connected(cls, url: str) -> RawClient:
         parts = urlsplit(url)
         loop = asyncio.get_running_loop()
-        _, client = await loop.create_connection(cls, parts.hostname, parts.port)
+        _, client = await loop.create_connection(cls, parts.hostname or "", parts.port or 80)
         client._host = parts.netloc.encode()
         return client
 

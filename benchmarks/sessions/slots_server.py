@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -52,7 +53,7 @@ async def play(connection: ServerConnection) -> None:
         if message["type"] == "reset":
             notes["seeds"].append(data["seed"])
         done = bool(data.get("done"))
-        seen = {"observation": {}, "reward": 1.0 if done else None, "done": done}
+        seen: dict[str, Any] = {"observation": {}, "reward": 1.0 if done else None, "done": done}
         await connection.send(json.dumps({"type": "observation", "data": seen}))
 
 
