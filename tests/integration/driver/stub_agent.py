@@ -112,6 +112,8 @@ class StubAgent:
     """Arrivals of a rollout while an earlier attempt at it was still at work here."""
     left: list[Key] = field(default_factory=list)
     """Rollouts whose client went away before their answer."""
+    aggregate: int | None = 404
+    """Status of what `/aggregate_metrics` answers; None: it never answers."""
     reports: list[str] = field(default_factory=list)
     """Paths that were asked for beside `/run`."""
 
@@ -122,6 +124,7 @@ class StubAgent:
     def app(self) -> web.Application:
         app = web.Application(client_max_size=1 << 26)
         app.router.add_post("/run", self._run)
+        app.router.add_post("/aggregate_metrics", self._aggregate)
         app.router.add_get("/server_instances", self._instances)
         app.router.add_route("*", "/{path:.*}", self._elsewhere)
         return app
@@ -131,6 +134,13 @@ class StubAgent:
         host, port = self.url.removeprefix("http://").split(":")
         entry = {"server_type": "responses_api_agents", "host": host, "port": int(port), "url": self.url}
         return web.json_response([{"name": AGENT, "pid": None, "status": "success", **entry}])
+
+    async def _aggregate(self, request: web.Request) -> web.Response:
+        self.reports.append(request.path)
+        await request.read()
+        if self.aggregate is None:
+            await asyncio.Event().wait()
+        return web.json_response(status=self.aggregate, data={})
 
     async def _elsewhere(self, request: web.Request) -> web.Response:
         self.reports.append(request.path)

@@ -123,6 +123,20 @@ def test_a_killed_driver_leaves_files_that_a_resume_completes(run: RunFolder) ->
     assert run.manifest["counts"]["succeeded"] == 20
 
 
+@pytest.mark.parametrize("hung", [False, True], ids=["before-the-aggregate", "while-it-is-asked-for"])
+def test_an_agent_that_never_gives_its_aggregate_holds_up_no_stop(run: RunFolder, hung: bool) -> None:
+    with stub_agent(lambda arrival: Answer(hang=arrival.task == 1 and not hung)) as stub:
+        stub.aggregate = None
+        with gym_process(*run.tasks(2).words(stub.url)) as gym:
+            wait_until(lambda: "/aggregate_metrics" in stub.reports if hung else len(stub.arrivals) == 2, 40)
+            if hung:
+                assert run.manifest["state"] == "finished"
+            gym.send()
+            assert gym.wait(10) == (0 if hung else 143)
+            assert "own aggregates were not waited for" in gym.log() + gym.output()
+    assert run.paths.aggregate_metrics.exists()
+
+
 def children_of(pid: int) -> set[int]:
     """Every process below `pid`, from /proc."""
     parents: dict[int, int] = {}

@@ -72,11 +72,19 @@ class Interruption:
         self._task.cancel()
         return True
 
+    def watch_end(self, task: asyncio.Task[Any]) -> None:
+        """From here on, what an interruption cuts short is `task`; it is cut short at once where one has come."""
+        self._collection, self._task = None, task
+        if self.reason is not None:
+            task.cancel()
+
     def drain(self, reason: str) -> None:
         """Start nothing more, let what is in flight finish."""
         self.reason = reason
         if self._collection is not None:
             self._collection.stop_starting()
+        elif self._task is not None:
+            self._task.cancel()
 
 
 @dataclass
@@ -167,9 +175,11 @@ class Run:
             report = self._report(plan, note, retained)
             with contextlib.suppress(ArtifactError):
                 writer.note(journal_line("ended", note=report.state))
+            await self._save_end(plan, report)
             if not self.config.disable_aggregation:
-                report.remarks += await aggregate_run(plan.paths, self._agent_urls(plan, fleet), self._zero_rules())
-            await self._finish(plan, report, reporter)
+                urls, on_asking = self._agent_urls(plan, fleet), self.interruption.watch_end
+                report.remarks += await aggregate_run(plan.paths, urls, self._zero_rules(), on_asking)
+            await reporter.final(summary_json(report))
         return report
 
     def _zero_rules(self) -> ZeroRules:
@@ -279,14 +289,14 @@ class Run:
             report.state = "incomplete"
         return report
 
-    async def _finish(self, plan: RunPlan, report: RunReport, reporter: RunReporter) -> None:
+    async def _save_end(self, plan: RunPlan, report: RunReport) -> None:
+        """How the run ended is on disk before anything else is waited for."""
         manifest = plan.manifest
         manifest.counts, manifest.state, manifest.note = report.counts, report.state, report.note
         manifest.ended_at = time.time()
         manifest.exit_code = exit_code(report, require_complete=self.config.require_complete)
         with contextlib.suppress(ArtifactError):
             manifest.write(plan.paths.manifest)
-        await reporter.final(summary_json(report))
 
     def _snapshot(self, plan: RunPlan) -> dict[str, Any]:
         """The run as the head wants to hear of it."""
