@@ -33,8 +33,8 @@ up: ## build and start head, env-bundle, resources; ready when it returns (ARGS=
 	scripts/compose.sh up --build --detach --wait $(ARGS) head env-bundle resources
 	@echo "up: http://127.0.0.1:$${HEAD_PORT:-11000} shows servers and runs; make compose-eval runs an eval, make down ends it"
 
-compose-eval: ## run one more eval in the containers; ends with the eval's exit code, results in ./results
-	scripts/compose.sh run --rm --build driver $(ARGS)
+compose-eval: ## one more eval in the containers; the eval's exit code, results in ./results (ARGS="--limit 20")
+	scripts/compose.sh run --rm --build driver eval run --no-serve --config /opt/rollgym/eval.yaml $(ARGS)
 
 down: ## stop and remove the containers (ARGS=--volumes: the run history too)
 	docker compose --profile monitoring down --remove-orphans $(ARGS)
@@ -42,10 +42,11 @@ down: ## stop and remove the containers (ARGS=--volumes: the run history too)
 simulate: install ## capacity simulator: the driver's loop and collector under full load, as a table
 	$(BIN)/gym simulate capacity $(ARGS)
 
+bench: install ## the driver measured, beside the published nemo-gym with ARGS="--peer-venv VENV"
+	$(BIN)/python -m benchmarks.drivers $(ARGS)
+
 bench-sessions: install ## sessions under load: busy bundle, herd, throughput, as tables
 	$(BIN)/python -m benchmarks.sessions $(ARGS)
-
-bench: simulate bench-sessions ## every benchmark
 
 pin: ## pin requirements/*.in anew (ARGS=--upgrade takes the newest versions)
 	scripts/pin.sh $(ARGS)
