@@ -17,7 +17,8 @@ from rollgym.common.gc_tuning import GcState, tune_gc
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.console import Console
 from rollgym.driver.fleet import HeadClient
-from rollgym.driver.run import Interruption, Run
+from rollgym.driver.interruption import Interruption
+from rollgym.driver.run import Run
 from rollgym.driver.run_report import RunReport
 from rollgym.driver.serving import serving_everything
 

@@ -17,7 +17,8 @@ from rollgym.driver.config import DEFAULT_HEAD_URL, RolloutCollectionConfig
 from rollgym.driver.config_loading import validated
 from rollgym.driver.console import Console, silent_console
 from rollgym.driver.fleet import HeadClient
-from rollgym.driver.run import Interruption, Run
+from rollgym.driver.interruption import Interruption
+from rollgym.driver.run import Run
 from rollgym.driver.run_report import RunReport
 
 

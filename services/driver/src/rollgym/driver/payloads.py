@@ -82,7 +82,7 @@ class RolloutFacts:
     agent: str
     tags: Mapping[str, str]
     never_ran: bool
-    """No turn was taken, or no token read where usage was reported: the agent probably never started."""
+    """The model read no token, although usage was reported: the agent probably never started."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,6 @@ from prometheus_client import CollectorRegistry
 
 from rollgym.common import jsonx
 from rollgym.common.errors import ArtifactError
-from rollgym.common.gc_tuning import GcState
-from rollgym.common.loop_lag import watching_loop_lag
 from rollgym.common.metrics import ProcessMetrics
 from rollgym.driver.agent import AgentSettings
 from rollgym.driver.artifacts.journal import journal_line
@@ -35,6 +33,7 @@ from rollgym.driver.evals.aggregate import ZeroRules
 from rollgym.driver.evals.end_of_run import aggregate_run
 from rollgym.driver.fleet import Fleet, HeadClient
 from rollgym.driver.http_client import open_client_session
+from rollgym.driver.interruption import Interruption
 from rollgym.driver.ledger import RolloutState
 from rollgym.driver.loop_phases import LoopPhases
 from rollgym.driver.metrics import DriverMetrics
@@ -45,46 +44,24 @@ from rollgym.driver.recorder import Recorder
 from rollgym.driver.resources_client import ResourcesClient
 from rollgym.driver.run_report import LoopHealth, RunReport, exit_code
 from rollgym.driver.run_samples import RunSamples
+from rollgym.driver.snapshot import run_snapshot
 from rollgym.driver.summary import summary_json
 from rollgym.driver.telemetry import RunReporter, metrics_socket, serving_metrics
+from rollgym.driver.vitals import Vitals
 
 MANIFEST_EVERY_S = 5.0
 
 
-class Interruption:
-    """How a run is told to end before its time. `reason` is what ended it, None while nothing did."""
+@dataclass
+class Retained:
+    """Results as objects, by position: for trainers who asked for them."""
 
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._collection: Collection | None = None
+    phases: LoopPhases
+    results: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def watch(self, collection: Collection, task: asyncio.Task[None]) -> None:
-        self._collection, self._task = collection, task
-        if self.reason is not None:
-            task.cancel()
-
-    def cancel(self, reason: str) -> bool:
-        """Stop every rollout in flight; a resume owes them again. False where collection has not begun."""
-        self.reason = reason
-        if self._task is None:
-            return False
-        self._task.cancel()
-        return True
-
-    def watch_end(self, task: asyncio.Task[Any]) -> None:
-        """From here on, what an interruption cuts short is `task`; it is cut short at once where one has come."""
-        self._collection, self._task = None, task
-        if self.reason is not None:
-            task.cancel()
-
-    def drain(self, reason: str) -> None:
-        """Start nothing more, let what is in flight finish."""
-        self.reason = reason
-        if self._collection is not None:
-            self._collection.stop_starting()
-        elif self._task is not None:
-            self._task.cancel()
+    def add(self, position: int, line: bytes) -> None:
+        with self.phases("retain"):
+            self.results[position] = jsonx.loads(line)
 
 
 @dataclass
@@ -98,7 +75,6 @@ class Run:
     debug_slow: bool = False
     before_collection: Callable[[], object] = lambda: None
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    health: LoopHealth = field(default_factory=LoopHealth)
     _began_at: float = 0.0
     _done_before: int = 0
 
@@ -123,75 +99,49 @@ class Run:
         self._say_plan(plan)
         self._done_before = plan.ledger.done
         metrics = DriverMetrics(self.registry)
-        process = ProcessMetrics(self.registry)
         phases = LoopPhases(metrics, log_slow=self.debug_slow)
         samples = RunSamples(plan.paths.samples, lambda: plan.ledger.count(RolloutState.IN_FLIGHT))
-
-        def on_pause(generation: int, pause_s: float) -> None:
-            process.observe_pause(generation, pause_s)
-            phases.on_gc(generation, pause_s)
-            samples.on_pause(generation, pause_s)
-
-        self.health.gc.on_pause = on_pause
-
-        def on_lag(lag_s: float) -> None:
-            process.observe_lag(lag_s)
-            self.health.lag.add(lag_s)
-            samples.on_lag(lag_s)
-
-        retained: dict[int, dict[str, Any]] = {}
-
-        def retain(position: int, line: bytes) -> None:
-            with phases("retain"):
-                retained[position] = jsonx.loads(line)
-
+        vitals = Vitals(ProcessMetrics(self.registry), phases, samples)
+        retained = Retained(phases)
+        head = self.head if fleet.head_keeps_runs else None
         async with contextlib.AsyncExitStack() as stack:
             writer = await stack.enter_async_context(writing_artifacts(plan.paths))
-            recorder = Recorder(
-                plan.rows,
-                plan.ledger,
-                plan.statistics,
-                metrics,
-                writer,
-                on_row=retain if self.config.retain_results_in_memory else None,
-            )
-            head = self.head if fleet.head_keeps_runs else None
+            on_row = retained.add if self.config.retain_results_in_memory else None
+            recorder = Recorder(plan.rows, plan.ledger, plan.statistics, metrics, writer, on_row)
             url = await stack.enter_async_context(
                 serving_metrics(self.config, listener, self.registry, head.url if head else None)
             )
             if url is not None:
                 self.console.say(f"Metrics of this driver: {url}/metrics")
             runner = await self._runner(stack, fleet, metrics, phases)
-            reporter = RunReporter(head, plan.manifest.run_id, lambda: self._snapshot(plan), self.registry)
+            reporter = RunReporter(
+                head, plan.manifest.run_id, lambda: run_snapshot(plan, self._rollouts_per_hour(plan)), self.registry
+            )
             writer.note(journal_line("resumed" if plan.resumed else "started", note=plan.manifest.run_id))
             self.before_collection()
-            self.health.gc_state = GcState.now()
             collection = self._collection(plan, runner, recorder)  # its clocks begin here
-            await stack.enter_async_context(samples.sampling())
             self._began_at = time.monotonic()
-            note = await self._collect(plan, collection, reporter, on_lag)
+            async with vitals.watched(), reporter.reporting():
+                note = await self._collect(plan, collection)
             await writer.flushed()
-            self.health.longest_stall_s, self.health.longest_stall_phase = phases.longest_s, phases.longest_phase
-            report = self._report(plan, note, retained)
+            report = self._report(plan, note, vitals.health, retained.results)
             with contextlib.suppress(ArtifactError):
                 writer.note(journal_line("ended", note=report.state))
             await self._save_end(plan, report)
-            if not self.config.disable_aggregation:
-                urls, on_asking = self._agent_urls(plan, fleet), self.interruption.watch_end
-                report.remarks += await aggregate_run(plan.paths, urls, self._zero_rules(), on_asking)
+            await self._aggregate(plan, fleet, report)
             await reporter.final(summary_json(report))
         return report
 
-    def _zero_rules(self) -> ZeroRules:
-        return ZeroRules(
+    async def _aggregate(self, plan: RunPlan, fleet: Fleet, report: RunReport) -> None:
+        if self.config.disable_aggregation:
+            return
+        servers = {name: fleet.agent(name) for name in plan.statistics.by_agent}
+        urls = {name: server.url for name, server in servers.items() if server is not None}
+        rules = ZeroRules(
             missing=self.config.count_missing_rollouts_as_zero,
             failure_classes=frozenset(self.config.count_failure_classes_as_zero),
         )
-
-    def _agent_urls(self, plan: RunPlan, fleet: Fleet) -> dict[str, str]:
-        """Agent servers with a row in this run."""
-        servers = {name: fleet.agent(name) for name in plan.statistics.by_agent}
-        return {name: server.url for name, server in servers.items() if server is not None}
+        report.remarks += await aggregate_run(plan.paths, urls, rules, self.interruption.watch_end)
 
     async def _runner(
         self, stack: contextlib.AsyncExitStack, fleet: Fleet, metrics: DriverMetrics, phases: LoopPhases
@@ -232,34 +182,33 @@ class Run:
             granted_anew=plan.granted_anew,
         )
 
-    async def _collect(
-        self, plan: RunPlan, collection: Collection, reporter: RunReporter, on_lag: Callable[[float], None]
-    ) -> str | None:
+    async def _collect(self, plan: RunPlan, collection: Collection) -> str | None:
         """Collect to the end, however it comes; returns why it stopped early, None where it did not."""
         progress = Progress(self.console, plan.ledger, plan.statistics, self.config.progress_interval_s)
         metrics = collection.recorder.metrics
         note: str | None = None
-        with self.health.gc:
-            async with (
-                watching_loop_lag(on_lag),
-                progress.shown(),
-                reporter.reporting(),
-                repeatedly(lambda: self._save(plan), MANIFEST_EVERY_S, "manifest"),
-                repeatedly(lambda: metrics.pending(len(plan.ledger) - plan.ledger.done), 1.0, "pending-gauge"),
-            ):
-                collecting = asyncio.create_task(collection.run(), name="collection")
-                self.interruption.watch(collection, collecting)
-                try:
-                    await collecting
-                except asyncio.CancelledError:
-                    if self.interruption.reason is None:
-                        collecting.cancel()
-                        await asyncio.wait({collecting})
-                        raise
-                except ArtifactError as error:
-                    note = error.message
+        async with (
+            progress.shown(),
+            repeatedly(lambda: self._save(plan), MANIFEST_EVERY_S, "manifest"),
+            repeatedly(lambda: metrics.pending(len(plan.ledger) - plan.ledger.done), 1.0, "pending-gauge"),
+        ):
+            collecting = asyncio.create_task(collection.run(), name="collection")
+            self.interruption.watch(collection, collecting)
+            try:
+                await collecting
+            except asyncio.CancelledError:
+                if self.interruption.reason is None:
+                    collecting.cancel()
+                    await asyncio.wait({collecting})
+                    raise
+            except ArtifactError as error:
+                note = error.message
         metrics.pending(len(plan.ledger) - plan.ledger.done)
         return note or self.interruption.reason
+
+    def _rollouts_per_hour(self, plan: RunPlan) -> float | None:
+        elapsed_s = time.monotonic() - self._began_at
+        return (plan.ledger.done - self._done_before) / elapsed_s * 3600 if elapsed_s > 0 else None
 
     async def _save(self, plan: RunPlan) -> None:
         """Now and then: where it fails, as on a full disk, the last save counts and the next may work."""
@@ -267,7 +216,9 @@ class Run:
         with contextlib.suppress(ArtifactError):
             await asyncio.to_thread(plan.manifest.model_copy().write, plan.paths.manifest)
 
-    def _report(self, plan: RunPlan, note: str | None, retained: dict[int, dict[str, Any]]) -> RunReport:
+    def _report(
+        self, plan: RunPlan, note: str | None, health: LoopHealth, results: dict[int, dict[str, Any]]
+    ) -> RunReport:
         counts = plan.ledger.counts()
         report = RunReport(
             run_id=plan.manifest.run_id,
@@ -278,10 +229,10 @@ class Run:
             paths=plan.paths,
             elapsed_s=time.monotonic() - self._began_at,
             done_now=plan.ledger.done - self._done_before,
-            health=self.health,
+            health=health,
             remarks=plan.remarks,
             note=note,
-            results=retained,
+            results=results,
         )
         if note is not None:
             report.state = "interrupted" if note == self.interruption.reason else "failed"
@@ -297,40 +248,6 @@ class Run:
         manifest.exit_code = exit_code(report, require_complete=self.config.require_complete)
         with contextlib.suppress(ArtifactError):
             manifest.write(plan.paths.manifest)
-
-    def _snapshot(self, plan: RunPlan) -> dict[str, Any]:
-        """The run as the head wants to hear of it."""
-        manifest, ledger, statistics = plan.manifest, plan.ledger, plan.statistics
-        counts = ledger.counts()
-        latency = statistics.latency
-        elapsed_s = time.monotonic() - self._began_at if self._began_at else 0.0
-        rate = (ledger.done - self._done_before) / elapsed_s * 3600 if elapsed_s > 0 else None
-        quantiles = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-        return {
-            "run_id": manifest.run_id,
-            "name": self.config.output_jsonl_fpath.stem,
-            "state": manifest.state,
-            "started_at": manifest.started_at,
-            "ended_at": manifest.ended_at,
-            "sent_at": time.time(),
-            "owed": manifest.owed,
-            "scored": statistics.rewards.count,
-            "counts": {
-                "succeeded": counts.succeeded,
-                "masked": counts.masked,
-                "failed": counts.failed,
-                "drained": counts.drained,
-                "cancelled": counts.cancelled,
-                "in_flight": ledger.count(RolloutState.IN_FLIGHT),
-                "pending": ledger.count(RolloutState.OWED),
-            },
-            "reward_mean": statistics.rewards.mean,
-            "rollouts_per_hour": rate,
-            "latency_s": {name: latency.quantile(q) for name, q in quantiles.items()} if latency.count else None,
-            "failures": dict(ledger.failures),
-            "output": str(self.config.output_jsonl_fpath),
-            "host": socket.gethostname(),
-        }
 
     def _say_plan(self, plan: RunPlan) -> None:
         for remark in plan.remarks:
