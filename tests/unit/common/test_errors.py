@@ -68,7 +68,7 @@ def test_odd_data_on_the_wire_does_no_harm(data: object) -> None:
 def test_every_error_of_an_attempt_has_a_class_of_the_vocabulary(kind: type[RollgymError]) -> None:
     found = failure_class(kind("x"))
     assert found in FailureClass
-    never_of_an_attempt = {"configuration", "artifact", "head", "session_conflict"}
+    never_of_an_attempt = {"configuration", "artifact", "head"}
     assert (found is FailureClass.INTERNAL) == (kind.code in never_of_an_attempt)
 
 
