@@ -62,8 +62,8 @@ def test_a_masked_result_needs_none(text: str | None) -> None:
 def test_a_boolean_reward_is_stored_as_a_number() -> None:
     found = payload("true")
     found.facts()
-    assert json.loads(found.line())["reward"] == 1.0
-    assert b"true" not in found.line()
+    assert json.loads(b"".join(found.line()))["reward"] == 1.0
+    assert b"true" not in b"".join(found.line())
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_what_is_not_read_goes_through_as_it_came(value: str) -> None:
     found = Payload(f'{{"reward": 1.0, "x": {value}}}'.encode())
     found.facts()
     found.put("_ng_task_index", 3)
-    line = found.line()
-    assert f'"x":{value}'.encode() in line
+    line = b"".join(found.line())
+    assert value.encode() in line
     assert b"\n" not in line
 
 
 def test_line_ends_between_tokens_do_not_break_the_line() -> None:
-    line = Payload(b'{\n "reward": 1,\r\n "x": [\n1,\n2]\n}').line()
+    line = b"".join(Payload(b'{\n "reward": 1,\r\n "x": [\n1,\n2]\n}').line())
     assert b"\n" not in line
     assert b"\r" not in line
     assert json.loads(line) == {"reward": 1, "x": [1, 2]}
@@ -167,7 +167,7 @@ def test_dropped_payloads_leave_ids_and_counts() -> None:
     trajectory = {"invocations": [{"invocation_id": "i"}], "model_calls": [call, call]}
     found = payload(ng_trajectory=trajectory, ng_model_call_capture={"calls": [call]})
     found.strip_capture()
-    kept = json.loads(found.line())
+    kept = json.loads(b"".join(found.line()))
     bare = {"model_call_id": "c", "token_stats": {"prompt_tokens": 3}}
     assert kept["ng_trajectory"] == {**trajectory, "model_calls": [bare, bare]}
     assert kept["ng_model_call_capture"] == {"calls": [bare]}
@@ -178,4 +178,31 @@ def test_a_trajectory_of_another_shape_is_left_as_it_is(trajectory: Any) -> None
     found = payload(ng_trajectory=trajectory)
     found.strip_capture()
     found.build_perf(5.0)
-    assert json.loads(found.line()) == {"ng_trajectory": trajectory, "reward": 1.0}
+    assert json.loads(b"".join(found.line())) == {"ng_trajectory": trajectory, "reward": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("body", "fields", "expected"),
+    [
+        (b'{"reward":1}', {"a": 2}, b'{"reward":1,"a":2}'),
+        (b' {"reward":1} ', {"a": 2, "b": 3}, b' {"reward":1,"a":2,"b":3}'),
+        (b'{"reward":1,"a":2}', {"a": 2}, b'{"reward":1,"a":2}'),
+        (b'{"reward":1,"a":2}', {"a": 3}, b'{"reward":1,"a":3}'),
+        (b"{}", {"a": 2}, b'{"a":2}'),
+        (b'{"reward":1}', {}, b'{"reward":1}'),
+    ],
+    ids=["added", "blanks around", "the same again", "replaced", "empty", "untouched"],
+)
+def test_fields_are_put_beside_the_body_and_never_twice(body: bytes, fields: dict[str, int], expected: bytes) -> None:
+    payload = Payload(body)
+    for name, value in fields.items():
+        payload.put(name, value)
+    assert b"".join(payload.line()) == expected
+
+
+def test_a_field_that_was_added_can_be_taken_out_again() -> None:
+    payload = Payload(b'{"reward":1}')
+    payload.put("a", 2)
+    payload.drop("a")
+    payload.drop("reward")
+    assert b"".join(payload.line()) == b"{}"

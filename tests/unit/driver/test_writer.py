@@ -28,7 +28,7 @@ def small_disk() -> Iterator[None]:
 async def test_a_row_is_in_its_file_before_anyone_hears_of_it(paths: ArtifactPaths) -> None:
     seen: list[bytes] = []
     async with writing_artifacts(paths) as writer:
-        await writer.result(b"row", b"note", lambda: seen.append(paths.results.read_bytes()))
+        await writer.result([b"row"], b"note", lambda: seen.append(paths.results.read_bytes()))
         assert seen == [b"row\n"]
         await writer.failure(b"failed", b"note", lambda: None)
     assert (paths.failures.read_bytes(), paths.journal.read_bytes()) == (b"failed\n", b"note\nnote\n")
@@ -38,7 +38,7 @@ async def test_lines_come_in_the_order_in_which_they_were_asked_for(paths: Artif
     heard: list[int] = []
     async with writing_artifacts(paths) as writer, asyncio.TaskGroup() as group:
         for number in range(500):
-            group.create_task(writer.result(b"%d" % number, b"j", lambda number=number: heard.append(number)))
+            group.create_task(writer.result([b"%d" % number], b"j", lambda number=number: heard.append(number)))
     assert paths.results.read_bytes() == b"".join(b"%d\n" % number for number in range(500))
     assert heard == list(range(500))
 
@@ -46,7 +46,7 @@ async def test_lines_come_in_the_order_in_which_they_were_asked_for(paths: Artif
 async def test_a_caller_that_is_cancelled_has_its_line_written_and_counted(paths: ArtifactPaths) -> None:
     heard: list[str] = []
     async with writing_artifacts(paths) as writer:
-        task = asyncio.create_task(writer.result(b"row", b"j", lambda: heard.append("written")))
+        task = asyncio.create_task(writer.result([b"row"], b"j", lambda: heard.append("written")))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
@@ -67,9 +67,9 @@ async def test_flushed_waits_for_everything_asked_for(paths: ArtifactPaths) -> N
 async def test_a_full_disk_fails_every_later_line_and_leaves_whole_ones(paths: ArtifactPaths) -> None:
     heard: list[str] = []
     async with writing_artifacts(paths) as writer:
-        await writer.result(b"a" * 6000, b"j", lambda: heard.append("first"))
+        await writer.result([b"a" * 6000], b"j", lambda: heard.append("first"))
         with pytest.raises(ArtifactError, match="cannot write"):
-            await writer.result(b"b" * 6000, b"j", lambda: heard.append("second"))
+            await writer.result([b"b" * 6000], b"j", lambda: heard.append("second"))
         with pytest.raises(ArtifactError):
             await writer.failure(b"c", b"j", lambda: heard.append("third"))
         with pytest.raises(ArtifactError):
@@ -85,7 +85,7 @@ async def test_a_bug_in_a_callback_reaches_the_caller_and_not_the_others(paths: 
 
     async with writing_artifacts(paths) as writer:
         results = await asyncio.gather(
-            writer.result(b"a", b"j", bug), writer.result(b"b", b"j", lambda: None), return_exceptions=True
+            writer.result([b"a"], b"j", bug), writer.result([b"b"], b"j", lambda: None), return_exceptions=True
         )
     assert isinstance(results[0], KeyError)
     assert results[1] is None

@@ -21,7 +21,7 @@ from rollgym.driver.fleet import Fleet, Server
 from rollgym.driver.loop_phases import LoopPhases
 from rollgym.driver.metrics import DriverMetrics
 from rollgym.driver.outcomes import Failed, Outcome, Succeeded, Timings
-from rollgym.driver.owed_row import OwedRow, RowBody, RowLabels
+from rollgym.driver.owed_row import OwedRow, RowBody, RowLabels, readable
 from rollgym.driver.payload_memory import Reservation
 from rollgym.driver.payloads import TIMINGS_KEY, Payload, Tokens
 from rollgym.driver.policies.protocol import Policy
@@ -87,30 +87,33 @@ class _UnderWay:
     async def finish(self) -> Outcome:
         runner = self.runner
         with runner.phases("dispatch"):
-            labels = self.row.labels()
+            content = self.row.read()
+            labels = self.row.labels(content)
             agent = runner.fleet.agent(labels.agent)
         if agent is None:
-            payload = await self._built_in_agent()
+            payload = await self._built_in_agent(readable(content))
         else:
             self.by_agent_server = True
-            payload = await self._agent_server(agent)
+            body = RowBody(self.row, content)
+            del content
+            payload = await self._agent_server(agent, body)
         with runner.phases("project"):
             return self._outcome(payload, labels)
 
-    async def _agent_server(self, agent: Server) -> Payload:
+    async def _agent_server(self, agent: Server, body: RowBody) -> Payload:
         runner = self.runner
         with runner.fleet.occupied(agent):
-            answer = await post_run(runner.http, agent.url, RowBody(self.row), self.memory)
+            answer = await post_run(runner.http, agent.url, body, self.memory)
         with runner.phases("decode"):
             payload = Payload(answer)
             if runner.config.capture_payloads is False:
                 payload.strip_capture()
             return payload
 
-    async def _built_in_agent(self) -> Payload:
+    async def _built_in_agent(self, content: bytes) -> Payload:
         runner, limit_s = self.runner, self.runner.config.rollout_timeout_s
         with runner.phases("dispatch"):
-            task = TaskView.decode(self.row.readable(), rollout_id=self.row.attempt.rollout_id)
+            task = TaskView.decode(content, rollout_id=self.row.attempt.rollout_id)
             server = runner.fleet.resources_for(task.env)
         loop = asyncio.get_running_loop()
         with runner.fleet.occupied(server):

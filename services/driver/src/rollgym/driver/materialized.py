@@ -71,9 +71,14 @@ class MaterializedRows:
         """The bytes of one row. Read here and now: the file was just written, or just indexed, and is cached."""
         if self._descriptor < 0:
             self._descriptor = os.open(self.path, os.O_RDONLY)
-        start = self.offsets[position]
-        end = self.offsets[position + 1] if position + 1 < len(self) else self.size_bytes
-        return os.pread(self._descriptor, end - start, start).strip()
+        return os.pread(self._descriptor, self.size(position), self.offsets[position])
+
+    def size(self, position: int) -> int:
+        """Bytes of one row, without its line end."""
+        return self._end(position) - self.offsets[position] - 1
+
+    def _end(self, position: int) -> int:
+        return self.offsets[position + 1] if position + 1 < len(self) else self.size_bytes
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rollgym.common.failures import FailureClass
 from rollgym.common.redaction import redact_text
+from rollgym.driver.artifacts.lines import Line
 from rollgym.driver.materialized import Key
 from rollgym.driver.payloads import RolloutFacts, Tokens
 
@@ -56,7 +57,7 @@ class Timings:
 class Succeeded:
     """A row for the results; masked ones are rows too, marked as no measurement."""
 
-    line: bytes
+    line: Line
     facts: RolloutFacts
     timings: Timings
 

@@ -49,14 +49,17 @@ class OwedRow:
         """The row's bytes, with `_ng_attempt_index` where this is not the first attempt."""
         row = self.rows.read(self.attempt.position)
         number = self.attempt.number
-        return row if number == 0 else b'%s,"_ng_attempt_index":%d}' % (row[:-1], number)
+        return row if number == 0 else row[:-1] + _attempt_index(number) + b"}"
 
-    def readable(self) -> bytes:
-        """The row as the decoder takes it: lone surrogates masked, if it has any."""
-        return decode_masking(self.read(), _decoder)[1]
+    @property
+    def size(self) -> int:
+        """Bytes that `read` returns."""
+        number = self.attempt.number
+        return self.rows.size(self.attempt.position) + (len(_attempt_index(number)) if number else 0)
 
-    def labels(self) -> RowLabels:
-        fields, _ = decode_masking(self.read(), _decoder)
+    def labels(self, content: bytes) -> RowLabels:
+        """What a result keeps of `content`, which `read` returned."""
+        fields, _ = decode_masking(content, _decoder)
         return RowLabels(
             agent=msgspec.json.decode(fields.agent_ref, type=AgentRef).name,
             agent_ref=bytes(fields.agent_ref),
@@ -68,18 +71,29 @@ class OwedRow:
         return bytes(fields.responses_create_params)
 
 
-class RowBody(aiohttp.Payload):
-    """A row as a request body that is read when it is sent, and is not kept while the answer is awaited."""
+def readable(content: bytes) -> bytes:
+    """A row as the decoder takes it: lone surrogates masked, if it has any."""
+    return decode_masking(content, _decoder)[1]
 
-    def __init__(self, row: OwedRow) -> None:
+
+def _attempt_index(number: int) -> bytes:
+    return b',"_ng_attempt_index":%d' % number
+
+
+class RowBody(aiohttp.Payload):
+    """A row as a request body that is not kept while the answer is awaited: once sent, it is only on disk."""
+
+    def __init__(self, row: OwedRow, content: bytes) -> None:
+        """`content` is what `row.read` returned."""
         super().__init__(row, content_type="application/json")
         self._row = row
-        self._size = len(row.read())
+        self._content: bytes | None = content
+        self._size = row.size
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return self._row.read().decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        body = self._row.read()
+        body, self._content = self._content or self._row.read(), None
         for start in range(0, len(body), _CHUNK_BYTES):
             await writer.write(body[start : start + _CHUNK_BYTES])

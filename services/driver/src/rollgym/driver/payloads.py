@@ -17,6 +17,7 @@ import msgspec
 
 from rollgym.common.errors import AgentRequestFailed, InvalidReward
 from rollgym.common.surrogates import decode_masking, unmask_lone_surrogates
+from rollgym.driver.artifacts.lines import Line
 from rollgym.driver.rollout_perf import NG_PERF_KEY, NG_TRAJECTORY_KEY, perf_from_trajectory
 
 _RawObject = dict[str, msgspec.Raw]
@@ -103,12 +104,15 @@ class Payload:
             if not body.isascii():
                 body.decode("utf-8")
             self._fields, self._text = decode_masking(body, _object_decoder)
+            self._added: _RawObject = {}
+            self._rewritten = not self._fields
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if found := _NO_NUMBER.search(body):
                 raise InvalidReward(f"the reward is no finite number: {found[1].decode()}") from error
             shown = body[:200].decode("utf-8", errors="replace")
             raise AgentRequestFailed(f"the result is no JSON object ({error}): {shown}", terminal=True) from error
         self._masked_text = self._text is not body
+        self._body = body
 
     def value(self, name: str) -> Any:
         """One small field, decoded; None where it is absent. A number too large for a float comes as it is."""
@@ -129,17 +133,32 @@ class Payload:
 
     def put(self, name: str, value: Any) -> None:
         """Set a field; bytes are taken as JSON that is encoded already."""
-        self._fields[name] = msgspec.Raw(value if isinstance(value, bytes) else _encoder.encode(value))
+        encoded = msgspec.Raw(value if isinstance(value, bytes) else _encoder.encode(value))
+        if name in self._fields and name not in self._added:
+            if self._fields[name] == encoded:
+                return
+            self._rewritten = True
+        else:
+            self._added[name] = encoded
+        self._fields[name] = encoded
 
     def drop(self, name: str) -> None:
-        self._fields.pop(name, None)
+        if self._fields.pop(name, None) is not None and self._added.pop(name, None) is None:
+            self._rewritten = True
 
-    def line(self) -> bytes:
-        """The payload as one line, without its newline."""
+    def line(self) -> Line:
+        """The payload as one line, without its newline, in parts.
+
+        Where fields were only added, which is the rule, the body's own bytes are a part: they are copied no more.
+        """
+        body = self._body
+        if not (self._rewritten or self._masked_text or b"\n" in body or b"\r" in body):
+            added = _encoder.encode(self._added)
+            return (body,) if not self._added else (memoryview(body)[: body.rindex(b"}")], b",", added[1:])
         encoded = _encoder.encode(self._fields)
         if b"\n" in encoded or b"\r" in encoded:
             encoded = msgspec.json.format(encoded, indent=-1)
-        return unmask_lone_surrogates(encoded) if self._masked_text else encoded
+        return (unmask_lone_surrogates(encoded) if self._masked_text else encoded,)
 
     def failure_marks(self) -> FailureMarks | None:
         """The failure that an agent server reports in an answer of 200, or None."""

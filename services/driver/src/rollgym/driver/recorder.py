@@ -77,7 +77,7 @@ class Recorder:
             self.statistics.add_timings(outcome.timings)
             self.metrics.succeeded(outcome)
             if self.on_row is not None:
-                self.on_row(attempt.position, outcome.line)
+                self.on_row(attempt.position, b"".join(outcome.line))
 
         journal = journal_line(
             "masked" if masked else "succeeded",

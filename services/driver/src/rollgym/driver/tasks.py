@@ -15,7 +15,7 @@ import msgspec
 
 from rollgym.common.errors import ConfigurationError
 from rollgym.common.surrogates import decode_masking
-from rollgym.driver.artifacts.lines import Line, read_lines
+from rollgym.driver.artifacts.lines import ReadLine, read_lines
 
 T = TypeVar("T")
 
@@ -142,7 +142,7 @@ def _unreadable(path: Path, error: OSError) -> ConfigurationError:
     return ConfigurationError(f"input_jsonl_fpath: cannot read {path}: {error.strerror}", path=str(path))
 
 
-def _task_line(line: Line) -> TaskLine:
+def _task_line(line: ReadLine) -> TaskLine:
     if len(line.content) > MAX_LINE_BYTES:
         raise _Problem(f"has {len(line.content):,} bytes; at most {MAX_LINE_BYTES:,} fit one request")
     try:

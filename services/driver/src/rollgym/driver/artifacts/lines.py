@@ -7,18 +7,22 @@ A line ends at ``\\n`` and nowhere else. A last line without one was torn by a k
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rollgym.common.errors import ArtifactError
 
 _CHUNK = 1 << 20
+_PIECES_AT_ONCE = 512
 BOM = b"\xef\xbb\xbf"
+
+Line = Sequence[bytes | memoryview]
+"""A line to be written, in the parts that it is made of, without its line end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReadLine:
     """One line of a file: its number from 1, where it begins, its bytes without the line end."""
 
     number: int
@@ -26,7 +30,7 @@ class Line:
     content: bytes
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[ReadLine]:
     """Lines of a file, blank ones left out; a BOM and CRLF line ends are taken off. OSError as it comes."""
     with path.open("rb", buffering=_CHUNK) as file:
         offset = 0
@@ -37,7 +41,7 @@ def read_lines(path: Path) -> Iterator[Line]:
             if number == 1 and content.startswith(BOM):
                 content, start = content[len(BOM) :], start + len(BOM)
             if content.strip():
-                yield Line(number, start, content)
+                yield ReadLine(number, start, content)
 
 
 def repair_torn_end(path: Path) -> int:
@@ -98,29 +102,25 @@ class LineAppender:
         """Write one line made of `parts`, plus its newline."""
         self.append_block([*parts, b"\n"])
 
-    def append_block(self, pieces: list[bytes]) -> None:
+    def append_block(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Write pieces that end in a newline, all or none."""
-        size = sum(map(len, pieces))
+        written = 0
         try:
-            written = os.writev(self._descriptor, pieces) if len(pieces) <= 512 else 0
-            if written < size:
-                self._write_rest(b"".join(pieces)[written:], written)
+            for start in range(0, len(pieces), _PIECES_AT_ONCE):
+                part = pieces[start : start + _PIECES_AT_ONCE]
+                done = os.writev(self._descriptor, part)
+                written += done
+                rest = b"".join(part)[done:] if done < sum(map(len, part)) else b""
+                while rest:
+                    done = os.write(self._descriptor, rest)
+                    written += done
+                    rest = rest[done:]
         except OSError as error:
+            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
             raise ArtifactError(
                 f"cannot write {self.path}: {error.strerror}; the run can go on with --resume once there is room",
                 path=str(self.path),
             ) from error
-
-    def _write_rest(self, rest: bytes, written: int) -> None:
-        try:
-            while rest:
-                count = os.write(self._descriptor, rest)
-                written += count
-                rest = rest[count:]
-        except OSError:
-            size = os.fstat(self._descriptor).st_size
-            os.ftruncate(self._descriptor, size - written)
-            raise
 
     def sync(self) -> None:
         """Have the lines on the disk itself. Raises ArtifactError."""

@@ -11,7 +11,7 @@ import msgspec
 
 from rollgym.common.errors import AgentRequestFailed, ConfigurationError, InvalidReward
 from rollgym.common.surrogates import decode_masking
-from rollgym.driver.artifacts.lines import Line, read_lines, repair_torn_end, set_aside
+from rollgym.driver.artifacts.lines import ReadLine, read_lines, repair_torn_end, set_aside
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.materialized import Key, MaterializedRows
 from rollgym.driver.payloads import Payload, RolloutFacts
@@ -144,5 +144,5 @@ def _read_failures(path: Path, positions: dict[Key, int], found: Recovered) -> N
         found.remarks.append(f"{path.name}: {unreadable} line(s) cannot be read; their attempts are not counted")
 
 
-def _lines_if_any(path: Path) -> Iterator[Line]:
+def _lines_if_any(path: Path) -> Iterator[ReadLine]:
     return read_lines(path) if path.exists() else iter(())

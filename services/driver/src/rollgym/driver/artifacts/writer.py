@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from rollgym.common.errors import ArtifactError
-from rollgym.driver.artifacts.lines import LineAppender
+from rollgym.driver.artifacts.lines import Line, LineAppender
 from rollgym.driver.artifacts.paths import ArtifactPaths
 
 _MOST_AT_ONCE = 64
@@ -22,7 +22,7 @@ _MOST_AT_ONCE = 64
 
 @dataclass(slots=True)
 class _Write:
-    lines: list[tuple[LineAppender, bytes]]
+    lines: list[tuple[LineAppender, Line]]
     done: asyncio.Future[None] | None = None
     then: Callable[[], None] | None = None
 
@@ -34,42 +34,54 @@ class ArtifactWriter:
         self._results = LineAppender(paths.results)
         self._failures = LineAppender(paths.failures)
         self._journal = LineAppender(paths.journal)
-        self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._gathered: list[_Write] = []
+        self._queue: queue.SimpleQueue[list[_Write] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="artifact-writer", daemon=True)
         self.failed: ArtifactError | None = None
         self._thread.start()
 
-    async def result(self, line: bytes, journal: bytes, then: Callable[[], None]) -> None:
+    async def result(self, line: Line, journal: bytes, then: Callable[[], None]) -> None:
         """A row and its journal line. Calls `then` on the loop as soon as both are in their files, then returns.
 
         Whoever is cancelled while waiting: the line was handed over, is written, and `then` is called. Raises
         ArtifactError where it cannot be written; `then` is not called.
         """
-        await self._written(_Write([(self._results, line), (self._journal, journal)], then=then))
+        await self._written(_Write([(self._results, line), (self._journal, [journal])], then=then))
 
     async def failure(self, line: bytes, journal: bytes, then: Callable[[], None]) -> None:
         """A failed attempt and its journal line; as `result`."""
-        await self._written(_Write([(self._failures, line), (self._journal, journal)], then=then))
+        await self._written(_Write([(self._failures, [line]), (self._journal, [journal])], then=then))
 
     async def flushed(self) -> None:
         """Returns when everything asked for so far is in its file and its `then` was called, or has failed."""
         if self.failed is None:
             done: asyncio.Future[None] = self._loop.create_future()
-            self._queue.put(_Write([], done))
+            self._hand_over_soon(_Write([], done))
             with contextlib.suppress(ArtifactError):
                 await done
 
     def note(self, journal: bytes) -> None:
         """A journal line that nobody waits for. Raises ArtifactError where an earlier write failed."""
         self._check()
-        self._queue.put(_Write([(self._journal, journal)]))
+        self._hand_over_soon(_Write([(self._journal, [journal])]))
 
     async def _written(self, write: _Write) -> None:
         self._check()
         write.done = self._loop.create_future()
-        self._queue.put(write)
+        self._hand_over_soon(write)
         await write.done
+
+    def _hand_over_soon(self, write: _Write) -> None:
+        """Once a turn of the loop, not once a write: at each hand-over two threads compete for the interpreter."""
+        if not self._gathered:
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append(write)
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            self._queue.put(self._gathered)
+            self._gathered = []
 
     def _check(self) -> None:
         if self.failed is not None:
@@ -77,6 +89,7 @@ class ArtifactWriter:
 
     async def close(self) -> None:
         """Write what was asked for, then close the files."""
+        self._hand_over()
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
         for appender in (self._results, self._failures, self._journal):
@@ -87,12 +100,12 @@ class ArtifactWriter:
     def _run(self) -> None:
         open_ended = True
         while open_ended:
-            batch = [self._queue.get()]
+            batches = [self._queue.get()]
             with contextlib.suppress(queue.Empty):
-                while len(batch) < _MOST_AT_ONCE:
-                    batch.append(self._queue.get_nowait())
-            writes = [write for write in batch if write is not None]
-            open_ended = len(writes) == len(batch)
+                while len(batches) < _MOST_AT_ONCE:
+                    batches.append(self._queue.get_nowait())
+            open_ended = None not in batches
+            writes = [write for batch in batches if batch is not None for write in batch]
             error = self.failed or self._write(writes)
             self.failed = error
             if any(write.done for write in writes):
@@ -100,10 +113,11 @@ class ArtifactWriter:
 
     def _write(self, writes: list[_Write]) -> ArtifactError | None:
         """Append the lines file by file: a row is in its file before the journal says so."""
-        pieces: dict[LineAppender, list[bytes]] = {self._results: [], self._failures: [], self._journal: []}
+        pieces: dict[LineAppender, list[bytes | memoryview]]
+        pieces = {appender: [] for appender in (self._results, self._failures, self._journal)}
         for write in writes:
             for appender, line in write.lines:
-                pieces[appender] += (line, b"\n")
+                pieces[appender] += (*line, b"\n")
         try:
             for appender, lines in pieces.items():
                 if lines:

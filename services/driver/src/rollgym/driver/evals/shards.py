@@ -18,7 +18,7 @@ import msgspec
 
 from rollgym.common.errors import AgentRequestFailed, ConfigurationError, InvalidReward
 from rollgym.common.surrogates import decode_masking
-from rollgym.driver.artifacts.lines import Line, read_lines
+from rollgym.driver.artifacts.lines import ReadLine, read_lines
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.materialized import Key
 from rollgym.driver.payloads import TIMINGS_KEY, Payload, RolloutFacts
@@ -186,7 +186,7 @@ def _settle(differing: dict[Key, tuple[str, str]], on_duplicate: OnDuplicate, re
     remarks.append(f"{len(differing)} rollout(s) have rows that differ; the {on_duplicate} one counts ({named})")
 
 
-def _lines(path: Path, remarks: list[str]) -> Iterator[Line]:
+def _lines(path: Path, remarks: list[str]) -> Iterator[ReadLine]:
     """Lines of a results file; one without its line end that is no JSON was torn, and is left out with a remark."""
     try:
         with path.open("rb") as file:
@@ -210,7 +210,7 @@ def _is_json(content: bytes) -> bool:
         return False
 
 
-def _key_of(path: Path, line: Line) -> Key:
+def _key_of(path: Path, line: ReadLine) -> Key:
     try:
         identity, _ = decode_masking(line.content, _identity_decoder)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
