@@ -22,7 +22,7 @@ from rollgym.driver.loop_phases import LoopPhases
 from rollgym.driver.metrics import DriverMetrics
 from rollgym.driver.outcomes import Failed, Outcome, Succeeded, Timings
 from rollgym.driver.owed_row import OwedRow, RowBody, RowLabels, readable
-from rollgym.driver.payload_memory import Reservation
+from rollgym.driver.payload_memory import PayloadMemory, Reservation
 from rollgym.driver.payloads import TIMINGS_KEY, Payload, Tokens
 from rollgym.driver.policies.protocol import Policy
 from rollgym.driver.resources_client import ResourcesClient
@@ -44,6 +44,8 @@ class AttemptRunner:
     metrics: DriverMetrics
     phases: LoopPhases
     agent_settings: AgentSettings
+    sending: PayloadMemory = field(default_factory=PayloadMemory)
+    """Bounds the rows that are on their way to agent servers."""
 
     async def run(self, row: OwedRow, admission_s: float, memory: Reservation) -> Outcome:
         """Run to an outcome. Only cancellation comes out as an exception.
@@ -94,16 +96,15 @@ class _UnderWay:
             payload = await self._built_in_agent(readable(content))
         else:
             self.by_agent_server = True
-            body = RowBody(self.row, content)
             del content
-            payload = await self._agent_server(agent, body)
+            payload = await self._agent_server(agent)
         with runner.phases("project"):
             return self._outcome(payload, labels)
 
-    async def _agent_server(self, agent: Server, body: RowBody) -> Payload:
+    async def _agent_server(self, agent: Server) -> Payload:
         runner = self.runner
         with runner.fleet.occupied(agent):
-            answer = await post_run(runner.http, agent.url, body, self.memory)
+            answer = await post_run(runner.http, agent.url, RowBody(self.row, runner.sending), self.memory)
         with runner.phases("decode"):
             payload = Payload(answer)
             if runner.config.capture_payloads is False:

@@ -4,6 +4,7 @@ Not owned here: what an answer means. The resources client and the policies each
 """
 
 import errno
+import socket
 import io
 from collections.abc import Mapping
 
@@ -16,6 +17,10 @@ KEEPALIVE_S = 15.0
 """Idle connections are dropped well before a server's own keep-alive (75 s), so that none closes under a request."""
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+RECEIVE_WINDOW_BYTES = 64 * 1024
+READ_BUFFER_BYTES = 16 * 1024
+"""Of an answer whose body nobody reads yet, so much is taken off the socket before the rest is left in the kernel."""
+
 _CHUNK_BYTES = 256 * 1024
 _LARGE_BODY_BYTES = 1 << 20
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -25,6 +30,14 @@ class LocalResourceError(RollgymError):
     """This process ran out of something of its own (file descriptors): no peer is to blame."""
 
 
+def _small_window_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket with a small receive window, so that the first read of an answer is small as well."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_WINDOW_BYTES)
+    return made
+
+
 def open_client_session(*, headers: Mapping[str, str] | None = None) -> aiohttp.ClientSession:
     """A client session for many concurrent rollouts; the caller owns and closes it.
 
@@ -32,7 +45,10 @@ def open_client_session(*, headers: Mapping[str, str] | None = None) -> aiohttp.
     time limit (callers bound their calls), and never a request sent twice: aiohttp resends idempotent methods only.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60),
+        connector=aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60, socket_factory=_small_window_socket
+        ),
+        read_bufsize=READ_BUFFER_BYTES,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
         headers=headers,

@@ -14,9 +14,10 @@ from aiohttp.abc import AbstractStreamWriter
 from rollgym.common.surrogates import decode_masking
 from rollgym.driver.materialized import MaterializedRows
 from rollgym.driver.outcomes import Attempt
+from rollgym.driver.payload_memory import PayloadMemory
 from rollgym.driver.tasks import AgentRef
 
-_CHUNK_BYTES = 256 * 1024
+_CHUNK_BYTES = 64 * 1024
 _NULL = msgspec.Raw(b"null")
 
 
@@ -81,19 +82,19 @@ def _attempt_index(number: int) -> bytes:
 
 
 class RowBody(aiohttp.Payload):
-    """A row as a request body that is not kept while the answer is awaited: once sent, it is only on disk."""
+    """A row as a request body: read when there is room to send it, and not kept while the answer is awaited."""
 
-    def __init__(self, row: OwedRow, content: bytes) -> None:
-        """`content` is what `row.read` returned."""
+    def __init__(self, row: OwedRow, sending: PayloadMemory) -> None:
         super().__init__(row, content_type="application/json")
-        self._row = row
-        self._content: bytes | None = content
+        self._row, self._sending = row, sending
         self._size = row.size
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return self._row.read().decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        body, self._content = self._content or self._row.read(), None
-        for start in range(0, len(body), _CHUNK_BYTES):
-            await writer.write(body[start : start + _CHUNK_BYTES])
+        with self._sending.reservation() as room:
+            await room.take(self._size)
+            body = memoryview(self._row.read())
+            for start in range(0, len(body), _CHUNK_BYTES):
+                await writer.write(body[start : start + _CHUNK_BYTES])

@@ -1,7 +1,8 @@
-"""A bound on the bytes of results that are in memory at once, from the socket to the file.
+"""A bound on the bytes of payloads that are in memory at once: results from the socket to the file, rows being sent.
 
-When a thousand agents answer in the same moment, or the disk stalls, answers wait in the kernel's buffers instead of
-on our heap. The bound is soft: whoever has waited for a second goes on, so that slow answers never hold up others.
+When a thousand agents answer in the same moment, the disk stalls, or an agent is slow to read, payloads wait in the
+kernel's buffers or on disk instead of on our heap. A payload that is slow to move is soon counted no more, and none
+counts for more than a part of the bound: so none holds up the others.
 """
 
 from __future__ import annotations
@@ -11,65 +12,83 @@ import contextlib
 from collections import deque
 from collections.abc import Iterator
 
-LIMIT_BYTES = 48 * 1024 * 1024
-PATIENCE_S = 1.0
+LIMIT_BYTES = 32 * 1024 * 1024
+COUNTED_FOR_S = 10.0
+LARGEST_SHARE = 8
+"""No payload counts for more than an eighth of the bound."""
 UNANNOUNCED_BYTES = 512 * 1024
 """What an answer without Content-Length is counted as."""
 
 
 class Reservation:
-    """What one attempt holds. `take` may be called several times; all is given back with the reservation."""
+    """What one payload holds; `take` is called once."""
 
     def __init__(self, memory: PayloadMemory) -> None:
         self._memory = memory
-        self.held_bytes = 0
+        self._held_bytes = 0
+        self._expiry: asyncio.TimerHandle | None = None
 
     async def take(self, size: int | None) -> None:
-        """Reserve room for an answer of `size` bytes, waiting for it, but never for more than a second."""
-        wanted = UNANNOUNCED_BYTES if size is None else size
-        await self._memory.room_for(wanted)
-        self.held_bytes += wanted
-        self._memory.used_bytes += wanted
+        """Wait for room for `size` bytes (None: unknown) and hold it, until `give_back` or for ten seconds."""
+        memory = self._memory
+        wanted = min(UNANNOUNCED_BYTES if size is None else size, memory.limit_bytes // LARGEST_SHARE)
+        await memory.acquire(wanted)
+        self._held_bytes = wanted
+        self._expiry = asyncio.get_running_loop().call_later(memory.counted_for_s, self.give_back)
+
+    def give_back(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        held, self._held_bytes = self._held_bytes, 0
+        self._memory.release(held)
 
 
 class PayloadMemory:
     """The bytes in use, and who waits for some; first come, first served."""
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES, patience_s: float = PATIENCE_S) -> None:
-        self.limit_bytes, self.patience_s = limit_bytes, patience_s
+    def __init__(self, limit_bytes: int = LIMIT_BYTES, counted_for_s: float = COUNTED_FOR_S) -> None:
+        self.limit_bytes, self.counted_for_s = limit_bytes, counted_for_s
         self.used_bytes = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @contextlib.contextmanager
     def reservation(self) -> Iterator[Reservation]:
+        """Room for one payload, given back at the end of the block."""
         held = Reservation(self)
         try:
             yield held
         finally:
-            self.used_bytes -= held.held_bytes
-            self._wake()
+            held.give_back()
 
-    async def room_for(self, size: int) -> None:
+    async def acquire(self, size: int) -> None:
+        """Returns when `size` bytes fit and are taken. When cancelled, none are, and the place in the queue is free."""
         if not self._waiting and self._fits(size):
+            self.used_bytes += size
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._waiting.append((size, turn))
         try:
-            async with asyncio.timeout(self.patience_s):
-                await turn
-        except TimeoutError:
-            pass  # soft: better a little more memory than one rollout that waits for another
-        finally:
-            if not turn.done():
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was granted in the same instant
+                self.release(size)
+            else:
                 turn.cancel()
-            self._wake()
+                self.release(0)
+            raise
+
+    def release(self, size: int) -> None:
+        """Give `size` bytes back, and let those go on, in order, who fit now."""
+        self.used_bytes -= size
+        while self._waiting:
+            wanted, turn = self._waiting[0]
+            if not turn.done():
+                if not self._fits(wanted):
+                    return
+                self.used_bytes += wanted
+                turn.set_result(None)
+            self._waiting.popleft()
 
     def _fits(self, size: int) -> bool:
-        return self.used_bytes == 0 or self.used_bytes + size <= self.limit_bytes
-
-    def _wake(self) -> None:
-        """Let the first waiter go on where there is any room; whoever goes on wakes the next."""
-        while self._waiting and self._waiting[0].done():
-            self._waiting.popleft()
-        if self._waiting and self.used_bytes < self.limit_bytes:
-            self._waiting.popleft().set_result(None)
+        return self.used_bytes + size <= self.limit_bytes

@@ -1,0 +1,97 @@
+"""The bound on payloads in memory: who waits for room, who goes on, and that a slow one holds up nobody for long."""
+
+import asyncio
+
+from rollgym.driver.payload_memory import LARGEST_SHARE, UNANNOUNCED_BYTES, PayloadMemory, Reservation
+from waiting import eventually
+
+ONE = 1024
+
+
+def memory_for(payloads: int, counted_for_s: float = 60.0) -> PayloadMemory:
+    """Room for that many payloads of ONE byte count each."""
+    return PayloadMemory(limit_bytes=payloads * ONE, counted_for_s=counted_for_s)
+
+
+async def test_room_is_given_in_order_of_arrival() -> None:
+    memory, order = memory_for(LARGEST_SHARE), []
+
+    async def payload(number: int, leave: asyncio.Event) -> None:
+        with memory.reservation() as held:
+            await held.take(ONE)
+            order.append(number)
+            await leave.wait()
+
+    leave = [asyncio.Event() for _ in range(20)]
+    tasks = [asyncio.create_task(payload(number, leave[number])) for number in range(20)]
+    await eventually(lambda: len(order) == LARGEST_SHARE)
+    assert memory.used_bytes == memory.limit_bytes
+    for event in leave:
+        event.set()
+    await asyncio.gather(*tasks)
+    assert order == list(range(20))
+    assert memory.used_bytes == 0
+
+
+async def test_a_large_payload_counts_for_a_part_of_the_bound_only() -> None:
+    memory = memory_for(LARGEST_SHARE)
+    with memory.reservation() as large, memory.reservation() as small:
+        await large.take(10**9)
+        await small.take(ONE)
+        assert memory.used_bytes == 2 * ONE
+
+
+async def test_an_unknown_size_counts_as_a_usual_one() -> None:
+    memory = PayloadMemory()
+    with memory.reservation() as held:
+        await held.take(None)
+        assert memory.used_bytes == UNANNOUNCED_BYTES
+
+
+async def test_a_payload_that_does_not_move_is_counted_no_more() -> None:
+    memory = memory_for(LARGEST_SHARE, counted_for_s=0.05)
+    slow = [Reservation(memory) for _ in range(LARGEST_SHARE)]
+    for held in slow:
+        await held.take(ONE)
+    with memory.reservation() as next_one:
+        async with asyncio.timeout(5):
+            await next_one.take(ONE)
+        assert memory.used_bytes == ONE
+    for held in slow:
+        held.give_back()
+    assert memory.used_bytes == 0
+
+
+async def test_a_cancelled_waiter_takes_no_room_and_holds_up_nobody() -> None:
+    memory = memory_for(LARGEST_SHARE)
+    held = [Reservation(memory) for _ in range(LARGEST_SHARE)]
+    for each in held:
+        await each.take(ONE)
+    first, second = Reservation(memory), Reservation(memory)
+    cancelled = asyncio.create_task(first.take(ONE))
+    waiting = asyncio.create_task(second.take(ONE))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    held[0].give_back()
+    await asyncio.gather(cancelled, waiting, return_exceptions=True)
+    assert waiting.exception() is None
+    assert memory.used_bytes == memory.limit_bytes
+    for each in (*held, first, second):
+        each.give_back()
+    assert memory.used_bytes == 0
+
+
+async def test_a_waiter_that_is_cancelled_as_it_is_let_in_gives_the_room_back() -> None:
+    memory = memory_for(LARGEST_SHARE)
+    held = [Reservation(memory) for _ in range(LARGEST_SHARE)]
+    for each in held:
+        await each.take(ONE)
+    waiting = asyncio.create_task(Reservation(memory).take(ONE))
+    await asyncio.sleep(0)
+    held[0].give_back()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert waiting.cancelled()
+    assert memory.used_bytes == memory.limit_bytes - ONE
+    for each in held:
+        each.give_back()
