@@ -4,8 +4,8 @@ Not owned here: what an answer means. The resources client and the policies each
 """
 
 import errno
-import socket
 import io
+import socket
 from collections.abc import Mapping
 
 import aiohttp
