@@ -6,8 +6,11 @@ import contextlib
 import io
 import json
 import logging
+import os
+import signal
+import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from rollgym.driver.cli import main
 from rollgym.driver.config import RolloutCollectionConfig
 
 FAST = ("++retry_backoff_s=0.01", "++metrics_port=0")
+UNTUNED = ("++driver_gc_freeze=false", "++driver_gc_thresholds=null")
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,32 @@ def gym(*words: str) -> Ended:
         except SystemExit as end:
             code = int(end.code or 0)
     return Ended(code, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def signal_when(condition: Callable[[], object], *numbers: signal.Signals) -> Iterator[None]:
+    """As soon as `condition` holds, send this process the signals, one after the other; never after the block.
+
+    For `gym` in this process: wait for something that only happens while it handles signals.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.01):
+            with contextlib.suppress(Exception):
+                if condition():
+                    break
+        for number in numbers:
+            if not over.is_set():
+                os.kill(os.getpid(), number)
+
+    watching = threading.Thread(target=watch, name="signal-when")
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
 
 
 @contextlib.contextmanager
@@ -103,7 +133,8 @@ class RunFolder:
         return RolloutCollectionConfig.model_validate(files | fast | settings)
 
     def run(self, head_url: str, *more: str) -> Ended:
-        return gym(*self.words(head_url, *more))
+        """Run in this process, whose collector stays as it is: collecting pytest's own heap takes longer than a run."""
+        return gym(*self.words(head_url, *UNTUNED, *more))
 
     def summary(self, head_url: str, *more: str, code: int = 0) -> dict[str, Any]:
         """Run with `--json`, check the exit code, return the summary."""

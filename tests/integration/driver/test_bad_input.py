@@ -3,7 +3,7 @@
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,12 @@ import pytest
 from aiohttp import web
 
 from integration.driver.runs import FAST, RunFolder, gym, keys
-from integration.driver.servers import Stack, running_stack
+from integration.driver.servers import Stack
 from integration.driver.stub_agent import serving_app
 from rollgym.common.failures import FailureClass
 
 ECHO = {"responses_create_params": {"input": "x"}, "env": "echo"}
 GOOD = json.dumps(ECHO).encode() + b"\n"
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with running_stack("--patience", "1") as stack:
-        yield stack
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
-from integration.driver.runs import Ended, RunFolder, agent_row, gym
+from integration.driver.runs import UNTUNED, Ended, RunFolder, agent_row, gym
+from integration.driver.servers import Stack
 from integration.driver.stub_agent import Answer, Arrival, stub_agent
 from integration.driver.watching_policy import SEEN, Collector, collector
 from rollgym.common.errors import ConfigurationError
 from rollgym.driver.helper import IncompleteRun, RolloutCollectionHelper
 
-UNTOUCHED = ("++driver_gc_freeze=false", "++driver_gc_thresholds=null")
 Observed = tuple[Ended, list[Collector]]
 
 
-def no_serve(run: RunFolder, *words: str) -> Observed:
+def no_serve(run: RunFolder, _: str, *words: str) -> Observed:
     """Through `--no-serve`; the collector's state at each row's arrival, since the agent lives in this process."""
     states: list[Collector] = []
 
@@ -27,16 +27,22 @@ def no_serve(run: RunFolder, *words: str) -> Observed:
         return Answer()
 
     with stub_agent(behave) as stub:
-        return run.tasks(3).run(stub.url, *words), states
+        return gym(*run.tasks(3).words(stub.url, *words)), states
 
 
-def embedded(run: RunFolder, *words: str) -> Observed:
+@pytest.fixture
+def bundle(stack: Stack) -> str:
+    return stack.bundle.url
+
+
+def embedded(run: RunFolder, bundle: str, *words: str) -> Observed:
     """Through the serving entry point; the collector's state when each rollout's policy starts."""
     SEEN.clear()
     run.tasks([{"responses_create_params": {"input": "x"}, "env": "echo"}] * 3)
     files = ("--input", str(run.input), "--output", str(run.paths.results))
     policy = ("--policy", "integration.driver.watching_policy:Watching")
-    return gym("eval", "run", *files, *policy, "++metrics_port=0", *words), list(SEEN)
+    serve = ("++serve.env_bundle=false", f"++serve.envs={{echo: '{bundle}/echo'}}", "++metrics_port=0")
+    return gym("eval", "run", *files, *policy, *serve, *words), list(SEEN)
 
 
 both = pytest.mark.parametrize("entry", [no_serve, embedded], ids=["no-serve", "embedded"])
@@ -44,9 +50,9 @@ Entry = Callable[..., Observed]
 
 
 @both
-def test_defaults_are_applied_before_the_first_dispatch(run: RunFolder, entry: Entry) -> None:
+def test_defaults_are_applied_before_the_first_dispatch(run: RunFolder, bundle: str, entry: Entry) -> None:
     assert collector()[0] != (50_000, 50, 100)
-    ended, states = entry(run)
+    ended, states = entry(run, bundle)
     assert ended.code in (0, 3), ended
     assert len(states) == 3
     assert {thresholds for thresholds, _ in states} == {(50_000, 50, 100)}
@@ -54,18 +60,18 @@ def test_defaults_are_applied_before_the_first_dispatch(run: RunFolder, entry: E
 
 
 @both
-def test_configured_values_are_applied(run: RunFolder, entry: Entry) -> None:
+def test_configured_values_are_applied(run: RunFolder, bundle: str, entry: Entry) -> None:
     frozen_before = gc.get_freeze_count()
-    ended, states = entry(run, "++driver_gc_freeze=false", "++driver_gc_thresholds=[40000,7]")
+    ended, states = entry(run, bundle, "++driver_gc_freeze=false", "++driver_gc_thresholds=[40000,7]")
     assert ended.code in (0, 3), ended
     assert {thresholds[:2] for thresholds, _ in states} == {(40_000, 7)}
     assert {frozen for _, frozen in states} == {frozen_before}
 
 
 @both
-def test_turned_off_it_leaves_the_collector_exactly_as_it_was(run: RunFolder, entry: Entry) -> None:
+def test_turned_off_it_leaves_the_collector_exactly_as_it_was(run: RunFolder, bundle: str, entry: Entry) -> None:
     before = collector()
-    ended, states = entry(run, *UNTOUCHED)
+    ended, states = entry(run, bundle, *UNTUNED)
     assert ended.code in (0, 3), ended
     assert states == [before] * 3
     assert collector() == before
@@ -74,7 +80,7 @@ def test_turned_off_it_leaves_the_collector_exactly_as_it_was(run: RunFolder, en
 @pytest.mark.parametrize("value", ["[0,50,100]", "[]", "[1,2,3,4]", "often", "[-5]"])
 def test_wrong_values_are_refused_and_nothing_starts(run: RunFolder, value: str) -> None:
     before = collector()
-    ended, states = no_serve(run, f"++driver_gc_thresholds={value}")
+    ended, states = no_serve(run, "", f"++driver_gc_thresholds={value}")
     assert (ended.code, states) == (2, [])
     assert "driver_gc_thresholds" in ended.err
     assert collector() == before

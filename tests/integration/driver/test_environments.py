@@ -1,21 +1,14 @@
 """Rollouts in real environments, through resources and env-bundle: whatever ends them, no episode stays open."""
 
-from collections.abc import Iterator
+import signal
 from typing import Any
 
 import httpx
-import pytest
 
-from integration.driver.runs import RunFolder, gym_process
-from integration.driver.servers import Stack, running_stack
+from integration.driver.runs import RunFolder, signal_when
+from integration.driver.servers import Stack
 from rollgym.common.failures import FailureClass
 from waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with running_stack("--patience", "20") as stack:
-        yield stack
 
 
 def row(*calls: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -43,11 +36,10 @@ def test_a_timed_out_reset_gives_its_episode_back_at_once(run: RunFolder, stack:
 
 
 def test_an_interrupted_run_gives_every_episode_back(run: RunFolder, stack: Stack) -> None:
-    with gym_process(*run.tasks([row(step(delay_s=60))] * 6).words(stack.head.url)) as gym:
-        wait_until(lambda: stack.sessions() == 6, 60)
-        gym.send()
-        assert gym.wait(20) == 143
-        assert stack.sessions() == 0
+    run.tasks([row(step(delay_s=60))] * 6)
+    with signal_when(lambda: stack.sessions() == 6, signal.SIGTERM):
+        assert run.run(stack.head.url).code == 143
+    assert stack.sessions() == 0
 
 
 def test_session_waiting_stands_apart_from_work(run: RunFolder, stack: Stack) -> None:

@@ -119,8 +119,8 @@ def test_an_agents_recorded_calls_are_kept_unless_told_otherwise(
     assert row["ng_perf"]["token_observability_coverage"] == 1.0
 
 
-@pytest.mark.parametrize("perf", [{"num_turns": 1}, {}, "fast", 5], ids=str)
 @pytest.mark.parametrize("enabled", ["true", "false"])
+@pytest.mark.parametrize("perf", [{"num_turns": 1}, "fast"], ids=str)
 def test_an_agents_own_idea_of_its_performance_breaks_nothing(run: RunFolder, perf: object, enabled: str) -> None:
     with stub_agent(lambda _: Answer(extra={"ng_perf": perf})) as stub:
         assert run.tasks(2).run(stub.url, f"++observability_enabled={enabled}").code == 0

@@ -2,14 +2,14 @@
 
 import os
 import signal
+import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from integration.driver.runs import RunFolder, gym_process, keys, read_rows, write_rows
-from integration.driver.stub_agent import Answer, Arrival, stub_agent
-from processes import RunningCommand
+from integration.driver.runs import UNTUNED, RunFolder, gym, gym_process, keys, read_rows, signal_when, write_rows
+from integration.driver.stub_agent import Answer, stub_agent
 from waiting import wait_until
 
 CODES = [pytest.param(signal.SIGTERM, 143, id="sigterm"), pytest.param(signal.SIGINT, 130, id="sigint")]
@@ -24,13 +24,12 @@ def test_a_signal_ends_the_run_in_order_and_a_resume_completes_it(
     run: RunFolder, number: signal.Signals, code: int
 ) -> None:
     with stub_agent(lambda arrival: Answer(hang=arrival.task >= 20)) as stub:
-        with gym_process(*run.tasks(40).words(stub.url, "--concurrency", "4", "++max_rollout_attempts=1")) as gym:
-            wait_until(lambda: len(stub.arrivals) == 24, 40)
-            gym.send(number)
-            assert gym.wait(20) == code
-            said = gym.log() + gym.output()
-        assert "Traceback" not in said
-        assert "--resume" in said
+        words = ("--concurrency", "4", "++max_rollout_attempts=1")
+        with signal_when(lambda: len(stub.arrivals) == 24, number):
+            ended = run.tasks(40).run(stub.url, *words)
+        assert ended.code == code
+        assert "Traceback" not in ended.err + ended.out
+        assert "--resume" in ended.out
         assert len(stub.left) == 4
         assert keys(run.rows) == everything(20)
         assert not run.failures
@@ -47,32 +46,25 @@ def test_a_signal_ends_the_run_in_order_and_a_resume_completes_it(
 
 def test_interruptions_use_up_no_attempt(run: RunFolder) -> None:
     """Interrupted more often than attempts are allowed, every rollout still reaches its row."""
+    words = ("--resume", "++max_rollout_attempts=1")
+    run.tasks(3)
     with stub_agent(lambda _: Answer(hang=True)) as stub:
-        words = run.tasks(3).words(stub.url, "--resume", "++max_rollout_attempts=1")
-        for time in range(1, 3):
-            with gym_process(*words) as gym:
-                wait_until(lambda time=time: len(stub.arrivals) == 3 * time, 40)
-                gym.send()
-                assert gym.wait(20) == 143
+        for time in range(1, 4):
+            with signal_when(lambda time=time: len(stub.arrivals) == 3 * time, signal.SIGTERM):
+                assert run.run(stub.url, *words).code == 143
         stub.behave = lambda _: Answer()
-        assert run.run(stub.url, "--resume", "++max_rollout_attempts=1").code == 0
+        assert run.run(stub.url, *words).code == 0
     assert keys(run.rows) == everything(3)
     assert not run.failures
 
 
 def test_counts_are_those_of_the_files_when_a_signal_comes_amid_writes(run: RunFolder) -> None:
-    def behave(arrival: Arrival) -> Answer:
-        if arrival.task == 150:
-            os.kill(pid[0], signal.SIGTERM)
-        return Answer(text="x" * 20_000)
-
-    pid: list[int] = []
     with (
-        stub_agent(behave) as stub,
-        gym_process(*run.tasks(400).words(stub.url, "--concurrency", "64")) as gym,
+        stub_agent(lambda _: Answer(text="x" * 20_000)) as stub,
+        signal_when(lambda: len(stub.arrivals) >= 150, signal.SIGTERM),
     ):
-        pid.append(gym.pid)
-        assert gym.wait(40) == 143
+        assert run.tasks(2000).run(stub.url).code == 143
+    assert 0 < len(run.rows) < 2000
     assert run.manifest["counts"]["succeeded"] == len(run.rows)
     assert keys(run.rows).total() == len(keys(run.rows))
     assert sum(line["event"] == "succeeded" for line in run.journal) == len(run.rows)
@@ -92,17 +84,15 @@ def test_a_second_signal_ends_it_at_once(run: RunFolder) -> None:
 
 
 def test_draining_on_sigterm_finishes_what_is_in_flight_and_starts_nothing(run: RunFolder) -> None:
-    with stub_agent() as stub:
-        import threading
-
-        held = threading.Event()
-        stub.behave = lambda _: Answer(after=held)
-        with gym_process(*run.tasks(10).words(stub.url, "--drain-on-sigterm", "--concurrency", "4")) as gym:
-            wait_until(lambda: len(stub.arrivals) == 4, 40)
-            gym.send()
-            wait_until(lambda: "nothing more is started" in gym.log(), 10)
-            held.set()
-            assert gym.wait(20) == 143
+    held = threading.Event()
+    with (
+        stub_agent(lambda _: Answer(after=held)) as stub,
+        signal_when(lambda: len(stub.arrivals) == 4, signal.SIGTERM),
+    ):
+        freeing = threading.Thread(target=lambda: held.wait(2) or held.set())
+        freeing.start()
+        assert run.tasks(10).run(stub.url, "--drain-on-sigterm", "--concurrency", "4").code == 143
+        freeing.join()
         assert stub.counts.total() == 4
     counts = run.manifest["counts"]
     assert (counts["succeeded"], counts["drained"], counts["cancelled"]) == (4, 6, 0)
@@ -125,15 +115,20 @@ def test_a_killed_driver_leaves_files_that_a_resume_completes(run: RunFolder) ->
 
 @pytest.mark.parametrize("hung", [False, True], ids=["before-the-aggregate", "while-it-is-asked-for"])
 def test_an_agent_that_never_gives_its_aggregate_holds_up_no_stop(run: RunFolder, hung: bool) -> None:
+    states: list[str] = []
+
+    def asked() -> bool:
+        if "/aggregate_metrics" in stub.reports:
+            states.append(run.manifest["state"])
+        return bool(states)
+
     with stub_agent(lambda arrival: Answer(hang=arrival.task == 1 and not hung)) as stub:
         stub.aggregate = None
-        with gym_process(*run.tasks(2).words(stub.url)) as gym:
-            wait_until(lambda: "/aggregate_metrics" in stub.reports if hung else len(stub.arrivals) == 2, 40)
-            if hung:
-                assert run.manifest["state"] == "finished"
-            gym.send()
-            assert gym.wait(10) == (0 if hung else 143)
-            assert "own aggregates were not waited for" in gym.log() + gym.output()
+        with signal_when(asked if hung else lambda: len(run.rows) == 1 and len(stub.arrivals) == 2, signal.SIGTERM):
+            ended = run.tasks(2).run(stub.url)
+    assert ended.code == (0 if hung else 143)
+    assert states == (["finished"] if hung else [])
+    assert "own aggregates were not waited for" in ended.err + ended.out
     assert run.paths.aggregate_metrics.exists()
 
 
@@ -174,7 +169,7 @@ def embedded(run: RunFolder, *more: str) -> tuple[str, ...]:
     row = {"responses_create_params": {"input": "x"}, "env": "echo", "scripted": {"calls": calls}}
     write_rows(run.input, [row] * 4)
     files = ("--input", str(run.input), "--output", str(run.paths.results))
-    return ("eval", "run", *files, "++metrics_port=0", *more)
+    return ("eval", "run", *files, "++metrics_port=0", *UNTUNED, *more)
 
 
 def playing(run: RunFolder) -> bool:
@@ -184,25 +179,34 @@ def playing(run: RunFolder) -> bool:
     return log.exists() and len(dispatched) == 4
 
 
-@pytest.mark.parametrize(("number", "code"), [*CODES, pytest.param(signal.SIGKILL, -9, id="sigkill")])
-def test_no_child_outlives_an_embedded_run(run: RunFolder, number: signal.Signals, code: int) -> None:
-    with gym_process(*embedded(run)) as gym:
+def test_no_child_outlives_a_driver_that_is_killed(run: RunFolder) -> None:
+    with gym_process(*embedded(run)) as driver:
         wait_until(lambda: playing(run), 90)
-        children = children_of(gym.pid)
+        children = children_of(driver.pid)
         assert len(alive(children)) == 2
-        gym.send(number)
-        assert gym.wait(20) == code
+        driver.send(signal.SIGKILL)
+        assert driver.wait(20) == -signal.SIGKILL
         wait_until(lambda: not alive(children), 5)
     assert not run.failures
 
 
+def test_no_child_outlives_a_driver_that_is_stopped(run: RunFolder) -> None:
+    before = children_of(os.getpid())
+    with signal_when(lambda: playing(run), signal.SIGTERM):
+        assert gym(*embedded(run)).code == 143
+    assert not alive(children_of(os.getpid()) - before)
+    assert not run.failures
+    assert run.manifest["counts"]["cancelled"] == 4
+
+
 def test_a_signal_while_the_servers_start_leaves_nothing(run: RunFolder) -> None:
-    with gym_process(*embedded(run)) as gym:
-        children = wait_until(lambda: children_of(gym.pid), 60)
-        gym.send()
-        assert gym.wait(20) == 143
-        wait_until(lambda: not alive(children), 5)
-        assert "Traceback" not in gym.log()
+    before = children_of(os.getpid())
+    with signal_when(lambda: children_of(os.getpid()) - before, signal.SIGTERM):
+        ended = gym(*embedded(run))
+    assert ended.code == 143
+    assert "Traceback" not in ended.err
+    assert not alive(children_of(os.getpid()) - before)
+    assert not run.paths.manifest.exists()
 
 
 @pytest.mark.parametrize(
@@ -219,16 +223,11 @@ def test_a_signal_while_the_servers_start_leaves_nothing(run: RunFolder) -> None
 def test_a_server_that_does_not_start_is_named_with_its_code_and_log(
     run: RunFolder, words: tuple[str, ...], said: list[str]
 ) -> None:
-    with gym_process(*embedded(run, *words)) as gym:
-        assert gym.wait(60) == 1
-        log = gym.log()
-        for each in said:
-            assert each in log
-        assert "Traceback" not in log
-        assert not mine(gym)
+    before = children_of(os.getpid())
+    ended = gym(*embedded(run, *words))
+    assert ended.code == 1
+    for each in said:
+        assert each in ended.err
+    assert "Traceback" not in ended.err
+    assert not alive(children_of(os.getpid()) - before)
     assert not run.paths.manifest.exists()
-
-
-def mine(gym: RunningCommand) -> set[int]:
-    """Live processes that name this run's log folder or descend from it."""
-    return alive(children_of(gym.pid))
