@@ -100,7 +100,8 @@ class Stack:
         return answer
 
     def make(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return _run(["make", *argv], self.folder, check=check)
+        # Started by make itself, a test would hand that make's own variables (ARGS) on.
+        return _run(["env", "-u", "MAKEFLAGS", "-u", "MAKEOVERRIDES", "make", *argv], self.folder, check=check)
 
     def containers(self, service: str | None = None) -> list[Container]:
         """Those of the project, stopped ones and one-off runs included."""
