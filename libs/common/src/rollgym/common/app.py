@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from rollgym.common.disconnect import ClientDisconnected
 from rollgym.common.errors import BadRequest, RollgymError
-from rollgym.common.middleware import BearerToken, BodyLimit
+from rollgym.common.middleware import BearerToken, BodyLimit, Bugs
 from rollgym.common.redaction import redact, redact_text
 from rollgym.common.settings import ServiceSettings
 
@@ -70,7 +70,7 @@ def build_app(service: Service) -> FastAPI:
             async with service.lifespan(app):
                 yield
 
-    middleware = [Middleware(BodyLimit, max_bytes=service.settings.max_body_bytes)]
+    middleware = [Middleware(Bugs), Middleware(BodyLimit, max_bytes=service.settings.max_body_bytes)]
     if service.settings.token is not None:
         token = service.settings.token.get_secret_value()
         middleware.append(Middleware(BearerToken, token=token, open_paths=service.open_paths))

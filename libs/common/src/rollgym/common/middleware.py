@@ -1,4 +1,4 @@
-"""ASGI middleware that every service has: a bound on request bodies, and the optional bearer token."""
+"""ASGI middleware that every service has: bugs answered, a bound on request bodies, and the optional bearer token."""
 
 import hmac
 from collections.abc import Collection
@@ -8,6 +8,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rollgym.common import jsonx
 from rollgym.common.errors import PayloadTooLarge, RollgymError, Unauthorized
+from rollgym.common.logs import get_logger
+
+log = get_logger(__name__)
 
 
 async def _refuse(error: RollgymError, scope: Scope, send: Send) -> None:
@@ -20,6 +23,36 @@ async def _refuse(error: RollgymError, scope: Scope, send: Send) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+class Bugs:
+    """Answers 500 to a request whose handler raised what nobody expected, and logs its traceback.
+
+    Left to the server, such an error closes the connection after its answer, and with it the next request that a
+    client with a pool has just sent there.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answering = False
+
+        async def noted_send(message: Message) -> None:
+            nonlocal answering
+            answering = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted_send)
+        except Exception as error:
+            log.exception("a request met a bug", method=scope["method"], path=scope["path"])
+            if answering:
+                raise  # half an answer is out: only a closed connection tells the client
+            await _refuse(RollgymError(f"internal error: {type(error).__name__}"), scope, send)
 
 
 class BodyLimit:
