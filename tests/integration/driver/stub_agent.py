@@ -138,9 +138,10 @@ class StubAgent:
     async def _aggregate(self, request: web.Request) -> web.Response:
         self.reports.append(request.path)
         await request.read()
-        if self.aggregate is None:
-            await asyncio.Event().wait()
-        return web.json_response(status=self.aggregate, data={})
+        if self.aggregate is not None:
+            return web.json_response({}, status=self.aggregate)
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
 
     async def _elsewhere(self, request: web.Request) -> web.Response:
         self.reports.append(request.path)

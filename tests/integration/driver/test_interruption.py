@@ -50,7 +50,8 @@ def test_interruptions_use_up_no_attempt(run: RunFolder) -> None:
     run.tasks(3)
     with stub_agent(lambda _: Answer(hang=True)) as stub:
         for time in range(1, 4):
-            with signal_when(lambda time=time: len(stub.arrivals) == 3 * time, signal.SIGTERM):
+            arrived = 3 * time
+            with signal_when(lambda arrived=arrived: len(stub.arrivals) == arrived, signal.SIGTERM):  # type: ignore[misc]
                 assert run.run(stub.url, *words).code == 143
         stub.behave = lambda _: Answer()
         assert run.run(stub.url, *words).code == 0
@@ -89,7 +90,7 @@ def test_draining_on_sigterm_finishes_what_is_in_flight_and_starts_nothing(run: 
         stub_agent(lambda _: Answer(after=held)) as stub,
         signal_when(lambda: len(stub.arrivals) == 4, signal.SIGTERM),
     ):
-        freeing = threading.Thread(target=lambda: held.wait(2) or held.set())
+        freeing = threading.Timer(1.5, held.set)  # by then the signal was met
         freeing.start()
         assert run.tasks(10).run(stub.url, "--drain-on-sigterm", "--concurrency", "4").code == 143
         freeing.join()

@@ -7,7 +7,7 @@ import pytest
 
 from rollgym.common.errors import ConfigurationError
 from rollgym.driver.config import RolloutCollectionConfig
-from rollgym.driver.config_loading import load_config
+from rollgym.driver.config_loading import load_config, validated
 
 FILES = {"input_jsonl_fpath": "in.jsonl", "output_jsonl_fpath": "out.jsonl"}
 
@@ -81,23 +81,6 @@ def test_what_the_shell_holds_fills_only_what_is_not_configured(
         ("++zzz=1", "unknown setting 'zzz'"),
         ("limit", "has no value"),
         ("=5", "is no override"),
-        ("++limit=-1", "limit: "),
-        ("++limit=many", "limit: "),
-        ("++limit=1.5", "limit: "),
-        ("++num_repeats=0", "use limit=0 to run nothing"),
-        ("++num_repeats={a: 0}", "1 or more for a"),
-        ("++num_samples_in_parallel=0", "num_samples_in_parallel"),
-        ("++num_samples_in_parallel=4097", "4096"),
-        ("++num_samples_in_parallel=null", "num_samples_in_parallel"),
-        ("++driver_gc_thresholds=[0,50,100]", "driver_gc_thresholds: each threshold must be 1 or more"),
-        ("++driver_gc_thresholds=[]", "driver_gc_thresholds: takes 1 to 3 numbers"),
-        ("++driver_gc_thresholds=[1,2,3,4]", "driver_gc_thresholds: takes 1 to 3 numbers"),
-        ("++driver_gc_thresholds=often", "driver_gc_thresholds: takes 1 to 3 whole numbers"),
-        ("++policy.kind=openai", "openai-chat"),
-        ("++policy.kind=openai-chat", "base_url"),
-        ("++retry_failed=true", "goes with resume_from_cache"),
-        ("++head_url=ftp://x", "head_url"),
-        ("++serve.env_bundle=false", "at least one of envs"),
         ("limit=[", "cannot be composed"),
         ("~nothing", "cannot be composed"),
     ],
@@ -105,6 +88,37 @@ def test_what_the_shell_holds_fills_only_what_is_not_configured(
 def test_a_mistake_is_said_with_the_field_and_what_is_allowed(override: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         load(override)
+    assert said in refused.value.message
+    assert len(refused.value.message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"limit": -1}, "limit: "),
+        ({"limit": "many"}, "limit: "),
+        ({"limit": 1.5}, "limit: "),
+        ({"num_repeats": 0}, "use limit=0 to run nothing"),
+        ({"num_repeats": {"a": 0}}, "1 or more for a"),
+        ({"num_samples_in_parallel": 0}, "num_samples_in_parallel"),
+        ({"num_samples_in_parallel": 4097}, "4096"),
+        ({"num_samples_in_parallel": None}, "num_samples_in_parallel"),
+        ({"driver_gc_thresholds": [0, 50, 100]}, "driver_gc_thresholds: each threshold must be 1 or more"),
+        ({"driver_gc_thresholds": []}, "driver_gc_thresholds: takes 1 to 3 numbers"),
+        ({"driver_gc_thresholds": [1, 2, 3, 4]}, "driver_gc_thresholds: takes 1 to 3 numbers"),
+        ({"driver_gc_thresholds": "often"}, "driver_gc_thresholds: takes 1 to 3 whole numbers"),
+        ({"policy": {"kind": "openai"}}, "openai-chat"),
+        ({"policy": {"kind": "openai-chat"}}, "base_url"),
+        ({"retry_failed": True}, "goes with resume_from_cache"),
+        ({"head_url": "ftp://x"}, "head_url"),
+        ({"serve": {"env_bundle": False}}, "at least one of envs"),
+        ({"output_jsonl_fpath": "in.jsonl"}, "must not be the task file"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_a_wrong_value_is_said_with_the_field_and_what_is_allowed(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        validated(FILES | settings)
     assert said in refused.value.message
     assert len(refused.value.message.splitlines()) == 1
 

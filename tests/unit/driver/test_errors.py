@@ -22,9 +22,10 @@ for module in pkgutil.walk_packages(rollgym.driver.__path__, "rollgym.driver."):
     importlib.import_module(module.name)
 
 
-@pytest.mark.parametrize(
-    "kind", sorted(set(_own_errors()), key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__
-)
+OWN_ERRORS = {kind.__name__: kind for kind in _own_errors()}
+
+
+@pytest.mark.parametrize("kind", [OWN_ERRORS[name] for name in sorted(OWN_ERRORS)], ids=sorted(OWN_ERRORS))
 def test_an_error_comes_back_from_a_pickle_as_itself(kind: type[RollgymError]) -> None:
     found = pickle.loads(pickle.dumps(kind("it broke", limit=8)))
     assert (type(found), found.message, found.data) == (kind, "it broke", {"limit": 8})

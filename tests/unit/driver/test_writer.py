@@ -3,6 +3,7 @@
 import asyncio
 import resource
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ async def test_lines_come_in_the_order_in_which_they_were_asked_for(paths: Artif
     heard: list[int] = []
     async with writing_artifacts(paths) as writer, asyncio.TaskGroup() as group:
         for number in range(500):
-            group.create_task(writer.result([b"%d" % number], b"j", lambda number=number: heard.append(number)))
+            group.create_task(writer.result([b"%d" % number], b"j", partial(heard.append, number)))
     assert paths.results.read_bytes() == b"".join(b"%d\n" % number for number in range(500))
     assert heard == list(range(500))
 
