@@ -134,7 +134,8 @@ class Session:
                 await self.connection.send(answer)
 
     async def _answer(self, message: Frame) -> str | bytes | None:
-        server, data = self.server, message.get("data")
+        server: EnvServer = self.server
+        data: dict[str, Any] = message.get("data") or {}
         if server.answer is not None and message["type"] != "close":
             return await server.answer(self, message)
         if message["type"] == "reset":

@@ -5,6 +5,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -41,7 +42,7 @@ def peers() -> Iterator[Peers]:
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     try:
         for port in ports:
-            wait_until(lambda port=port: httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False), 90, 0.2)
+            wait_until(partial(httpx.get, f"http://127.0.0.1:{port}/health", trust_env=False), 90, 0.2)
         yield Peers(*(f"http://127.0.0.1:{port}" for port in ports))
     finally:
         process.terminate()

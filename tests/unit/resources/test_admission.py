@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from functools import partial
 
 import pytest
 
@@ -29,6 +30,10 @@ async def is_kept_waiting(waiting: "asyncio.Task[Slot]") -> bool:
     for _ in range(5):
         await asyncio.sleep(0)
     return not waiting.done()
+
+
+def are_done(waiting: "list[asyncio.Task[Slot]]", count: int) -> bool:
+    return sum(task.done() for task in waiting) == count
 
 
 async def full(found: Gate, sessions: int, limit: int | None = None) -> list[Slot]:
@@ -122,7 +127,7 @@ async def test_each_probe_that_succeeds_widens_the_probing() -> None:
     waiting = [asyncio.create_task(found.place().admitted()) for _ in range(10)]
     done = 0
     for expected in (1, 3, 7):
-        await eventually(lambda expected=expected: sum(task.done() for task in waiting) == expected)
+        await eventually(partial(are_done, waiting, expected))
         for task in waiting[done:expected]:
             task.result().confirm()
             done += 1
