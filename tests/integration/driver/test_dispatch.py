@@ -14,6 +14,7 @@ from integration.driver.runs import RunFolder, agent_row, key_of, keys
 from integration.driver.stub_agent import AGENT, Answer, Arrival, stub_agent
 from processes import command_path
 from rollgym.driver.artifacts.paths import ArtifactPaths
+from waiting import wait_until
 
 
 def test_one_500_from_the_agent_costs_its_own_rollout_only(run: RunFolder) -> None:
@@ -114,10 +115,10 @@ def test_a_timed_out_attempt_is_given_up_before_the_next_and_its_late_result_is_
 
     with stub_agent(behave) as stub:
         assert run.tasks(1).run(stub.url, "++rollout_timeout_s=0.5").code == 0
+        wait_until(lambda: stub.left == [(0, 0)], 5)
     assert [row["reward"] for row in run.rows] == [0.0]
     assert run.rows[0]["_ng_attempt_index"] == 1
     assert [row["_ng_failure_class"] for row in run.failures] == ["rollout_timeout"]
-    assert stub.left == [(0, 0)]
     assert stub.overlaps == 0
 
 

@@ -30,7 +30,7 @@ def test_a_signal_ends_the_run_in_order_and_a_resume_completes_it(
         assert ended.code == code
         assert "Traceback" not in ended.err + ended.out
         assert "--resume" in ended.out
-        assert len(stub.left) == 4
+        wait_until(lambda: len(stub.left) == 4, 5)
         assert keys(run.rows) == everything(20)
         assert not run.failures
         manifest = run.manifest
