@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 
 from rollgym.driver.dispatch import DispatchBudget, DispatchQueue
-from rollgym.driver.materialized import MaterializedRows
+from rollgym.driver.materialized import MaterializedRows, RowLabels
 from rollgym.driver.outcomes import Attempt
 from rollgym.driver.rollout_perf import DispatchLatencyTracker
+
+LABELS = RowLabels("rollgym_agent", b'{"name":"rollgym_agent"}', None)
 
 
 def rows(count: int) -> MaterializedRows:
     found = MaterializedRows(Path("unread"))
     for task in range(count):
-        found.add(task, (task, 0))
+        found.add(task, (task, 0), LABELS)
     return found
 
 

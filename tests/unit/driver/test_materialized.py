@@ -114,6 +114,7 @@ def test_the_file_is_read_back_as_it_was(tmp_path: Path) -> None:
     again = load_materialized(path, size_bytes=rows.size_bytes, owed=4)
     assert [again.read(at) for at in range(4)] == [rows.read(at) for at in range(4)]
     assert again.positions() == {rows.key(at): at for at in range(4)}
+    assert [again.labels_of(at) for at in range(4)] == [rows.labels_of(at) for at in range(4)]
     rows.close()
     again.close()
 
@@ -124,7 +125,7 @@ def test_the_file_is_read_back_as_it_was(tmp_path: Path) -> None:
 )
 def test_another_file_in_its_place_is_refused(tmp_path: Path, size: int | None, owed_rows: int, said: str) -> None:
     path = tmp_path / "m.jsonl"
-    path.write_text('{"_ng_task_index": 0, "_ng_rollout_index": 0}\n')
+    path.write_text('{"_ng_task_index": 0, "_ng_rollout_index": 0, "agent_ref": {"name": "a"}}\n')
     with pytest.raises(ConfigurationError, match=said):
         load_materialized(path, size_bytes=path.stat().st_size if size is None else size, owed=owed_rows)
 

@@ -9,7 +9,7 @@ import pytest
 from rollgym.common.errors import ConfigurationError
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.artifacts.recovery import Recovered, recover
-from rollgym.driver.materialized import Key, MaterializedRows
+from rollgym.driver.materialized import Key, MaterializedRows, RowLabels
 from rollgym.driver.payloads import RolloutFacts
 
 
@@ -22,6 +22,9 @@ def failure(task: int, **fields: Any) -> str:
     return json.dumps(line) + "\n"
 
 
+LABELS = RowLabels("rollgym_agent", b'{"name":"rollgym_agent"}', None)
+
+
 class Start:
     """A folder with what an earlier start left of a run of ten tasks."""
 
@@ -29,7 +32,7 @@ class Start:
         self.paths = ArtifactPaths(folder / "rows.jsonl")
         self.rows = MaterializedRows(self.paths.materialized_inputs)
         for task in range(10):
-            self.rows.add(task, (task, 0))
+            self.rows.add(task, (task, 0), LABELS)
         self.done: dict[Key, RolloutFacts] = {}
 
     def recover(self, results: str | bytes = b"", failures: str | bytes = b"", *, repair: bool = False) -> Recovered:

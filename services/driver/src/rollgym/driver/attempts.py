@@ -19,9 +19,10 @@ from rollgym.driver.agent_server import post_run
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.fleet import Fleet, Server
 from rollgym.driver.loop_phases import LoopPhases
+from rollgym.driver.materialized import RowLabels
 from rollgym.driver.metrics import DriverMetrics
 from rollgym.driver.outcomes import Failed, Outcome, Succeeded, Timings
-from rollgym.driver.owed_row import OwedRow, RowBody, RowLabels, readable
+from rollgym.driver.owed_row import OwedRow, RowBody, readable
 from rollgym.driver.payload_memory import PayloadMemory, Reservation
 from rollgym.driver.payloads import TIMINGS_KEY, Payload, Tokens
 from rollgym.driver.policies.protocol import Policy
@@ -89,14 +90,12 @@ class _UnderWay:
     async def finish(self) -> Outcome:
         runner = self.runner
         with runner.phases("dispatch"):
-            content = self.row.read()
-            labels = self.row.labels(content)
+            labels = self.row.labels
             agent = runner.fleet.agent(labels.agent)
         if agent is None:
-            payload = await self._built_in_agent(readable(content))
+            payload = await self._built_in_agent()
         else:
             self.by_agent_server = True
-            del content
             payload = await self._agent_server(agent)
         with runner.phases("project"):
             return self._outcome(payload, labels)
@@ -111,10 +110,10 @@ class _UnderWay:
                 payload.strip_capture()
             return payload
 
-    async def _built_in_agent(self, content: bytes) -> Payload:
+    async def _built_in_agent(self) -> Payload:
         runner, limit_s = self.runner, self.runner.config.rollout_timeout_s
         with runner.phases("dispatch"):
-            task = TaskView.decode(content, rollout_id=self.row.attempt.rollout_id)
+            task = TaskView.decode(readable(self.row.read()), rollout_id=self.row.attempt.rollout_id)
             server = runner.fleet.resources_for(task.env)
         loop = asyncio.get_running_loop()
         with runner.fleet.occupied(server):

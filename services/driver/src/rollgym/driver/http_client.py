@@ -17,7 +17,7 @@ KEEPALIVE_S = 15.0
 """Idle connections are dropped well before a server's own keep-alive (75 s), so that none closes under a request."""
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-RECEIVE_WINDOW_BYTES = 64 * 1024
+RECEIVE_WINDOW_BYTES = 128 * 1024
 READ_BUFFER_BYTES = 16 * 1024
 """Of an answer whose body nobody reads yet, so much is taken off the socket before the rest is left in the kernel."""
 

@@ -1,6 +1,6 @@
 """Every rollout that a run owes, on disk and in order: task lines after repeats, overrides and identity.
 
-In memory a row is 25 bytes (where it is, its key, its state); its content is read when it is dispatched.
+In memory a row is 29 bytes (where it is, its key, whose labels it has, its state); its content is read when it is sent.
 """
 
 from __future__ import annotations
@@ -33,12 +33,34 @@ _encoder = msgspec.json.Encoder()
 _object_decoder = msgspec.json.Decoder(_RawObject)
 
 
+_NULL = msgspec.Raw(b"null")
+
+
 class _Identity(msgspec.Struct, gc=False):
     task_index: int = msgspec.field(name="_ng_task_index")
     rollout_index: int = msgspec.field(name="_ng_rollout_index")
+    agent_ref: msgspec.Raw
+    tags: msgspec.Raw = _NULL  # no `Raw | None`: msgspec takes that for null alone
 
 
 _identity_decoder = msgspec.json.Decoder(_Identity)
+
+
+@dataclass(frozen=True, slots=True)
+class RowLabels:
+    """What a result keeps of its row, encoded: the same for many rows, and kept once."""
+
+    agent: str
+    agent_ref: bytes
+    tags: bytes | None
+
+    @classmethod
+    def of(cls, agent_ref: msgspec.Raw, tags: msgspec.Raw | None) -> RowLabels:
+        return cls(
+            agent=msgspec.json.decode(agent_ref, type=AgentRef).name,
+            agent_ref=bytes(agent_ref),
+            tags=None if tags is None or tags == _NULL else bytes(tags),
+        )
 
 
 @dataclass
@@ -49,16 +71,26 @@ class MaterializedRows:
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     task_indices: array[int] = field(default_factory=lambda: array("q"))
     rollout_indices: array[int] = field(default_factory=lambda: array("q"))
+    label_numbers: array[int] = field(default_factory=lambda: array("I"))
     size_bytes: int = 0
+    _numbers: dict[RowLabels, int] = field(default_factory=dict)
+    _labels: list[RowLabels] = field(default_factory=list)
     _descriptor: int = -1
 
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def add(self, offset: int, key: Key) -> None:
+    def add(self, offset: int, key: Key, labels: RowLabels) -> None:
+        number = self._numbers.setdefault(labels, len(self._labels))
+        if number == len(self._labels):
+            self._labels.append(labels)
         self.offsets.append(offset)
         self.task_indices.append(key[0])
         self.rollout_indices.append(key[1])
+        self.label_numbers.append(number)
+
+    def labels_of(self, position: int) -> RowLabels:
+        return self._labels[self.label_numbers[position]]
 
     def key(self, position: int) -> Key:
         return self.task_indices[position], self.rollout_indices[position]
@@ -106,12 +138,13 @@ def materialize(config: RolloutCollectionConfig, path: Path) -> MaterializedRows
                     content_key = hashlib.blake2b(task.content, digest_size=16).digest()
                     task_index = task_of_content.setdefault(content_key, len(task_of_content))
                 _apply(fields, task, config, overrides)
+                labels = RowLabels.of(fields["agent_ref"], fields.get("tags"))
                 for _ in range(_repeats(config, task, fields)):
                     rollout_index = rollouts_of_task[task_index]
                     rollouts_of_task[task_index] += 1
                     line = _stamped(fields, task_index, rollout_index, config.num_repeats_add_seed)
                     line = unmask_lone_surrogates(line) if task.masked else line
-                    rows.add(rows.size_bytes, (task_index, rollout_index))
+                    rows.add(rows.size_bytes, (task_index, rollout_index), labels)
                     rows.size_bytes += file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -137,7 +170,8 @@ def load_materialized(path: Path, *, size_bytes: int, owed: int) -> Materialized
             identity, _ = decode_masking(line.content, _identity_decoder)
         except msgspec.DecodeError as error:
             raise ConfigurationError(f"cannot resume: {path} line {line.number}: {error}") from error
-        rows.add(line.offset, (identity.task_index, identity.rollout_index))
+        labels = RowLabels.of(identity.agent_ref, identity.tags)
+        rows.add(line.offset, (identity.task_index, identity.rollout_index), labels)
     if len(rows) != owed:
         raise ConfigurationError(f"cannot resume: {path} holds {len(rows)} rows, the manifest says {owed}")
     return rows

@@ -12,31 +12,18 @@ import msgspec
 from aiohttp.abc import AbstractStreamWriter
 
 from rollgym.common.surrogates import decode_masking
-from rollgym.driver.materialized import MaterializedRows
+from rollgym.driver.materialized import MaterializedRows, RowLabels
 from rollgym.driver.outcomes import Attempt
 from rollgym.driver.payload_memory import PayloadMemory
-from rollgym.driver.tasks import AgentRef
 
 _CHUNK_BYTES = 64 * 1024
-_NULL = msgspec.Raw(b"null")
 
 
 class _Fields(msgspec.Struct, gc=False):
-    agent_ref: msgspec.Raw
     responses_create_params: msgspec.Raw
-    tags: msgspec.Raw = _NULL  # no `Raw | None`: msgspec takes that for null alone
 
 
 _decoder = msgspec.json.Decoder(_Fields)
-
-
-@dataclass(frozen=True, slots=True)
-class RowLabels:
-    """What a result keeps of its row, encoded; copies, so that the row itself can go."""
-
-    agent: str
-    agent_ref: bytes
-    tags: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +45,9 @@ class OwedRow:
         number = self.attempt.number
         return self.rows.size(self.attempt.position) + (len(_attempt_index(number)) if number else 0)
 
-    def labels(self, content: bytes) -> RowLabels:
-        """What a result keeps of `content`, which `read` returned."""
-        fields, _ = decode_masking(content, _decoder)
-        return RowLabels(
-            agent=msgspec.json.decode(fields.agent_ref, type=AgentRef).name,
-            agent_ref=bytes(fields.agent_ref),
-            tags=None if fields.tags == _NULL else bytes(fields.tags),
-        )
+    @property
+    def labels(self) -> RowLabels:
+        return self.rows.labels_of(self.attempt.position)
 
     def responses_create_params(self) -> bytes:
         fields, _ = decode_masking(self.read(), _decoder)

@@ -23,10 +23,6 @@ from rollgym.driver.payloads import TOKENS_KEY
 from rollgym.driver.statistics import RunStatistics
 
 
-class _AgentRefOnly(msgspec.Struct, gc=False):
-    agent_ref: msgspec.Raw
-
-
 @dataclass
 class Recorder:
     """Records one run. `on_row(position, line)` hears of every row that was written: how results are retained."""
@@ -115,12 +111,11 @@ class Recorder:
 
     def _failure_line(self, attempt: Attempt, failed: Failed) -> bytes:
         """Identity, class, message, times; never a reward."""
-        row = msgspec.json.decode(self.rows.read(attempt.position), type=_AgentRefOnly)
         line = {
             "_ng_task_index": attempt.key[0],
             "_ng_rollout_index": attempt.key[1],
             "_ng_attempt_index": attempt.number,
-            "agent_ref": msgspec.json.decode(row.agent_ref),
+            "agent_ref": msgspec.json.decode(self.rows.labels_of(attempt.position).agent_ref),
             "_ng_failure_class": failed.failure_class,
             "_ng_failure_terminal": failed.terminal,
             "error_message": failed.shown_message,
