@@ -6,6 +6,7 @@ from collections import Counter
 from enum import IntEnum
 
 from rollgym.driver.artifacts.manifest import RolloutCounts
+from rollgym.driver.bounded_counter import BoundedCounter
 
 
 class RolloutState(IntEnum):
@@ -29,7 +30,7 @@ class Ledger:
     def __init__(self, owed: int) -> None:
         self._states = bytearray(owed)
         self._counts: Counter[RolloutState] = Counter({RolloutState.OWED: owed})
-        self.failures: Counter[str] = Counter()
+        self.failures = BoundedCounter()
         """Finally failed rollouts by failure class."""
 
     def __len__(self) -> int:
@@ -48,7 +49,7 @@ class Ledger:
 
     def fail(self, position: int, failure_class: str) -> None:
         self.move(position, RolloutState.FAILED)
-        self.failures[failure_class] += 1
+        self.failures.count_one(failure_class)
 
     def count(self, state: RolloutState) -> int:
         return self._counts[state]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rollgym.driver.bounded_counter import BoundedCounter
 from rollgym.driver.durations import Durations
 from rollgym.driver.intervals import ClusteredMean
 from rollgym.driver.materialized import Key
@@ -38,14 +38,14 @@ class RunStatistics:
     rewards: ClusteredMean = field(default_factory=ClusteredMean)
     by_tag: dict[tuple[str, str], ClusteredMean] = field(default_factory=dict)
     by_agent: dict[str, ClusteredMean] = field(default_factory=dict)
-    masked_kinds: Counter[str] = field(default_factory=Counter)
-    scored_with_failure: Counter[str] = field(default_factory=Counter)
+    masked_kinds: BoundedCounter = field(default_factory=BoundedCounter)
+    scored_with_failure: BoundedCounter = field(default_factory=BoundedCounter)
     """Scored rollouts with an error beside their reward, by `failure_kind`."""
     truncated: int = 0
     never_ran: int = 0
     never_ran_keys: list[Key] = field(default_factory=list)
-    failed_attempts: Counter[str] = field(default_factory=Counter)
-    failure_messages: Counter[str] = field(default_factory=Counter)
+    failed_attempts: BoundedCounter = field(default_factory=BoundedCounter)
+    failure_messages: BoundedCounter = field(default_factory=BoundedCounter)
     latency: DispatchLatencyTracker = field(default_factory=DispatchLatencyTracker)
     admission: Durations = field(default_factory=Durations)
     session_wait: Durations = field(default_factory=Durations)
@@ -70,10 +70,10 @@ class RunStatistics:
             if len(self.never_ran_keys) < SHOWN_KEYS:
                 self.never_ran_keys.append(key)
         if facts.masked or facts.reward is None:
-            self.masked_kinds[facts.failure_kind or "unspecified"] += 1
+            self.masked_kinds.count_one(facts.failure_kind or "unspecified")
             return
         if facts.failure_kind is not None:
-            self.scored_with_failure[facts.failure_kind] += 1
+            self.scored_with_failure.count_one(facts.failure_kind)
         self.rewards.add(key[0], facts.reward)
         self.by_agent.setdefault(facts.agent, ClusteredMean()).add(key[0], facts.reward)
         for name, value in facts.tags.items():
@@ -92,11 +92,10 @@ class RunStatistics:
             self.session_wait.add(timings.session_s)
 
     def add_failed_attempt(self, failed: Failed) -> None:
-        self.failed_attempts[failed.failure_class] += 1
+        self.failed_attempts.count_one(failed.failure_class)
         self.latency.record_failure(failed.timings.rollout_s)
         message = failed.shown_message.splitlines()[0][:200] if failed.message else failed.failure_class
-        if message in self.failure_messages or len(self.failure_messages) < MOST_TAG_VALUES:
-            self.failure_messages[message] += 1
+        self.failure_messages.count_one(message)
         for kind in _TOKEN_KINDS:
             self.failed_tokens[kind].add(getattr(failed.tokens, kind))
 
