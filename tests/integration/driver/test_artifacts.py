@@ -306,7 +306,7 @@ def test_secrets_reach_no_file(run: RunFolder, tmp_path: Path) -> None:
 
 def test_a_row_for_an_agent_that_is_not_registered_has_no_server_to_run_it(run: RunFolder) -> None:
     with stub_agent() as stub:
-        ended = run.tasks([agent_row(0, agent_ref={"name": "other"})]).run(stub.url)
+        ended = run.tasks([agent_row(0, agent_ref={"name": "other"})]).run(stub.url, "++servers_wait_s=0")
     assert ended.code == 2
     assert "no resources server is registered" in ended.err
     assert AGENT not in ended.err

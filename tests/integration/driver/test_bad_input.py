@@ -160,7 +160,7 @@ def test_a_head_that_does_not_answer_is_said_in_one_line(run: RunFolder, command
     run.input.write_bytes(GOOD)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    words = run.words(url) if command == ("eval", "run") else (*command, "--head", url)
+    words = run.words(url, "++servers_wait_s=0") if command == ("eval", "run") else (*command, "--head", url)
     ended = gym(*words)
     assert ended.code == 2
     assert f"the head at {url} does not answer" in ended.err

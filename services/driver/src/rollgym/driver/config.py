@@ -115,6 +115,9 @@ class RolloutCollectionConfig(BaseModel):
     policy: PolicySettings = Field(default_factory=PolicySettings, description="Who plays the built-in agent")
     max_steps: int | None = Field(100, ge=1, description="Model calls of one rollout of the built-in agent")
     head_url: str = Field(DEFAULT_HEAD_URL, pattern=r"^https?://[^/\s]+", description="The head of --no-serve")
+    servers_wait_s: float = Field(
+        10.0, ge=0, le=3600, description="Seconds that --no-serve waits for a head and a resources server to be there"
+    )
     token: SecretStr | None = Field(
         None, description="Bearer token of head and resources with --no-serve, where they ask for one"
     )

@@ -41,6 +41,10 @@ class Server:
         return (not self.responding, self.in_flight, self.reported_load)
 
 
+class HeadUnreachable(HeadError):
+    """Nothing answers at the head's URL; it may be starting."""
+
+
 class HeadClient:
     """Control calls to the head. Every failure is a HeadError that names the URL and what came instead."""
 
@@ -75,7 +79,7 @@ class HeadClient:
             return await self._http.request(method, self.url + path, **options)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = str(error) or type(error).__name__
-            raise HeadError(f"the head at {self.url} does not answer: {reason}", url=self.url) from error
+            raise HeadUnreachable(f"the head at {self.url} does not answer: {reason}", url=self.url) from error
 
     def _json(self, answer: httpx.Response) -> Any:
         if answer.status_code == 401:

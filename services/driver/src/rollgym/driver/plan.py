@@ -31,6 +31,10 @@ from rollgym.driver.statistics import RunStatistics
 from rollgym.driver.tasks import TaskSurvey, survey_tasks
 
 
+class ServersMissing(ConfigurationError):
+    """No resources server is registered; one may be starting."""
+
+
 @dataclass
 class RunPlan:
     """A run about to start or to go on. `remarks` are sentences for the person at the terminal."""
@@ -84,7 +88,7 @@ def _check_environments(
     survey: TaskSurvey, config: RolloutCollectionConfig, fleet: Fleet, lines: dict[str | None, int]
 ) -> None:
     if not fleet.resources():
-        raise ConfigurationError(f"no resources server is registered with the head at {fleet.head.url}")
+        raise ServersMissing(f"no resources server is registered with the head at {fleet.head.url}: is one started?")
     known = fleet.envs()
     for name, line in lines.items():
         env = name or config.env

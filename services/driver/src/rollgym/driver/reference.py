@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any
 
 from pydantic import BaseModel
@@ -41,7 +41,8 @@ def _default(info: FieldInfo) -> str:
     if info.is_required():
         return " (needed)"
     value: Any = info.get_default(call_default_factory=True)
-    if value is None or value in ({}, []):
+    if value is None or (isinstance(value, Sized) and len(value) == 0):
         return ""
-    shown = {True: "true", False: "false"}.get(value, value) if isinstance(value, bool) else value
-    return f" [{list(shown) if isinstance(shown, tuple) else shown}]"
+    if isinstance(value, bool):
+        return f" (default: {str(value).lower()})"
+    return f" (default: {list(value) if isinstance(value, tuple) else value})"

@@ -31,13 +31,13 @@ from rollgym.driver.console import Console
 from rollgym.driver.dispatch import DispatchBudget, DispatchQueue
 from rollgym.driver.evals.aggregate import ZeroRules
 from rollgym.driver.evals.end_of_run import aggregate_run
-from rollgym.driver.fleet import Fleet, HeadClient
+from rollgym.driver.fleet import Fleet, HeadClient, HeadUnreachable
 from rollgym.driver.http_client import open_client_session
 from rollgym.driver.interruption import Interruption
 from rollgym.driver.ledger import RolloutState
 from rollgym.driver.loop_phases import LoopPhases
 from rollgym.driver.metrics import DriverMetrics
-from rollgym.driver.plan import RunPlan, check_names, plan_run, survey_of
+from rollgym.driver.plan import RunPlan, ServersMissing, check_names, plan_run, survey_of
 from rollgym.driver.policies import create_policy
 from rollgym.driver.progress import Progress
 from rollgym.driver.recorder import Recorder
@@ -46,10 +46,12 @@ from rollgym.driver.run_report import LoopHealth, RunReport, exit_code
 from rollgym.driver.run_samples import RunSamples
 from rollgym.driver.snapshot import run_snapshot
 from rollgym.driver.summary import summary_json
+from rollgym.driver.tasks import TaskSurvey
 from rollgym.driver.telemetry import RunReporter, metrics_socket, serving_metrics
 from rollgym.driver.vitals import Vitals
 
 MANIFEST_EVERY_S = 5.0
+SERVERS_LOOK_S = 0.25
 
 
 @dataclass
@@ -84,8 +86,7 @@ class Run:
         create_policy(config.policy)
         survey = await asyncio.to_thread(survey_of, config)
         fleet = Fleet(self.head)
-        await fleet.refresh()
-        remarks = check_names(survey, config, fleet)
+        remarks = await self._servers(survey, fleet)
         with metrics_socket(config) as listener, output_lock(ArtifactPaths(config.output_jsonl_fpath).lock):
             self.console.say(f"Reading {survey.tasks} task(s) from {survey.path}")
             plan = await asyncio.to_thread(plan_run, config, survey)
@@ -94,6 +95,22 @@ class Run:
                 return await self._run(plan, fleet, listener)
             finally:
                 plan.rows.close()
+
+    async def _servers(self, survey: TaskSurvey, fleet: Fleet) -> list[str]:
+        """Learn of the servers; those that are still starting are waited for. Returns remarks on the task file."""
+        give_up_at = time.monotonic() + self.config.servers_wait_s
+        said = False
+        while True:
+            try:
+                await fleet.refresh()
+                return check_names(survey, self.config, fleet)
+            except (HeadUnreachable, ServersMissing) as missing:
+                if time.monotonic() >= give_up_at:
+                    raise
+                if not said:
+                    self.console.say(f"Waiting up to {self.config.servers_wait_s:g} s: {missing.message}")
+                said = True
+            await asyncio.sleep(SERVERS_LOOK_S)
 
     async def _run(self, plan: RunPlan, fleet: Fleet, listener: socket.socket | None) -> RunReport:
         self._say_plan(plan)

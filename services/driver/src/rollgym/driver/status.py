@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import Any
 
@@ -16,6 +17,7 @@ from rollgym.driver.fleet import HeadClient
 from rollgym.driver.progress import seconds
 
 SHOWN_RUNS = 10
+PIPE_WIDTH = 200
 
 
 async def show_status(head_url: str, token: str | None, *, as_json: bool) -> int:
@@ -26,7 +28,7 @@ async def show_status(head_url: str, token: str | None, *, as_json: bool) -> int
     if as_json:
         print(json.dumps({"servers": servers, "runs": runs}, indent=2))
         return 0
-    shown = Console(highlight=False)
+    shown = _console()
     shown.print(_servers_table(servers))
     shown.print(_runs_table(runs))
     return 0
@@ -50,10 +52,16 @@ async def show_environments(head_url: str, token: str | None, *, as_json: bool) 
     for name, environment in sorted(environments.items()):
         tools = "–" if environment["tools"] is None else ", ".join(environment["tools"])
         table.add_row(name, str(len(environment["servers"])), tools)
-    Console(highlight=False).print(
-        table if environments else f"No environment: no resources server is up at {head_url}"
-    )
+    if not environments:
+        print(f"gym: no environment: no resources server is up at {head_url}", file=sys.stderr)
+        return 1
+    _console().print(table)
     return 0
+
+
+def _console() -> Console:
+    """For a terminal as wide as that is; for a file or a pipe wide enough that nothing is cut off."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 async def _listing(head: HeadClient, path: str, name: str) -> list[dict[str, Any]]:
@@ -77,20 +85,28 @@ async def _tools(urls: list[str], env: str, token: str | None) -> list[str] | No
     return None
 
 
+def _table(title: str, name: str, *columns: str) -> Table:
+    """A table whose first column, the name to copy, is never cut."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(name, no_wrap=True, overflow="fold")
+    for column in columns:
+        table.add_column(column)
+    return table
+
+
 def _servers_table(servers: list[dict[str, Any]]) -> Table:
-    table = Table(
-        "server", "type", "URL", "status", "heard of", title="Servers", title_justify="left", box=box.SIMPLE_HEAD
-    )
+    table = _table("Servers", "URL", "server", "type", "status", "heard of")
     for server in servers:
+        if server["server_type"] == "driver" and server["status"] == "gone":
+            continue  # a driver that has ended: its run is told of below
         age = server.get("age_s")
         heard = "–" if age is None else f"{seconds(age)} ago"
-        table.add_row(server["name"], server["server_type"], server["url"], server["status"], heard)
+        table.add_row(server["url"], server["name"], server["server_type"], server["status"], heard)
     return table
 
 
 def _runs_table(runs: list[dict[str, Any]]) -> Table:
-    columns = ("run", "state", "scored / owed", "reward (mean over scored)", "started")
-    table = Table(*columns, title=f"Latest {SHOWN_RUNS} runs", title_justify="left", box=box.SIMPLE_HEAD)
+    table = _table(f"Latest {SHOWN_RUNS} runs", "run", "state", "scored / owed", "reward (mean over scored)", "started")
     for run in runs:
         mean, scored, owed = run.get("reward_mean"), run.get("scored"), run.get("owed")
         table.add_row(
