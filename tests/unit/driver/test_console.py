@@ -79,3 +79,11 @@ def test_a_reader_that_never_reads_holds_up_nothing_for_long() -> None:
     console.close()
     assert time.monotonic() - began < 10
     stuck.free.set()
+
+
+def test_a_stream_that_was_closed_before_the_start_is_no_error() -> None:
+    console = Console(None, None)
+    console.say("nobody")
+    console.result("hears")
+    assert not console.is_live
+    console.close()

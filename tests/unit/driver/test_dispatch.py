@@ -122,3 +122,12 @@ def test_a_start_needs_time_to_finish(
     budget_s: float | None, margin_s: float | None, finished: tuple[float, ...], allowed: bool
 ) -> None:
     assert DispatchBudget(budget_s, margin_s, latency(*finished)).allows_start() is allowed
+
+
+async def test_a_server_that_is_restarting_is_given_more_time() -> None:
+    tried = queue(2, backoff_s=1.0)
+    dispatches = [await tried.take(), await tried.take()]
+    attempts = [dispatch.attempt for dispatch in dispatches if dispatch is not None]
+    tried.retry(attempts[0], patience=100.0)
+    tried.retry(attempts[1])
+    assert [attempt.position for attempt in tried.undispatched()] == [1, 0]

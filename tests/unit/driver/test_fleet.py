@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rollgym.common.errors import ConfigurationError, EnvRefused
+from rollgym.common.errors import AgentRequestFailed, ConfigurationError, EnvLost, EnvRefused, RollgymError
 from rollgym.driver.fleet import Fleet, HeadClient, _server
 from rollgym.driver.plan import check_names
 from rollgym.driver.tasks import TaskSurvey
@@ -133,3 +133,21 @@ def test_names_that_have_none_are_refused_before_the_start(
 ) -> None:
     with pytest.raises(ConfigurationError, match=said):
         check_names(used, config(tmp_path), known)
+
+
+@pytest.mark.parametrize(
+    ("error", "avoided"),
+    [
+        (EnvRefused("nobody listens"), True),
+        (AgentRequestFailed("connection reset", url="http://h"), True),
+        (EnvRefused("its environment is not there", http_status=502), False),
+        (AgentRequestFailed("answered 500", status=500), False),
+        (EnvLost("died"), False),
+    ],
+    ids=["refused", "agent-unreachable", "environment-refused", "agent-500", "lost"],
+)
+def test_a_replica_that_cannot_be_reached_does_not_swallow_the_run(error: RollgymError, avoided: bool) -> None:
+    known = fleet(record("a", metadata={"envs": ["x"]}), record("b", metadata={"envs": ["x"], "sessions_open": 9}))
+    with pytest.raises(type(error)), known.occupied(known.resources_for("x")):
+        raise error
+    assert known.resources_for("x").name == ("b" if avoided else "a")

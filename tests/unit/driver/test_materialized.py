@@ -133,3 +133,25 @@ def test_another_file_in_its_place_is_refused(tmp_path: Path, size: int | None, 
 def test_a_missing_file_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="nothing to resume"):
         load_materialized(tmp_path / "gone", size_bytes=1, owed=1)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "seeded"),
+    [("null", '{"seed":0}'), ('{"extra_body": "{\\"top_k\\": 5}"}', '{"top_k":5,"seed":0}'), ("{}", '{"seed":0}')],
+    ids=["null", "with-others", "empty"],
+)
+def test_a_repeats_seed_goes_beside_what_is_there(tmp_path: Path, metadata: str, seeded: str) -> None:
+    line = f'{{"responses_create_params": {{"input": [], "metadata": {metadata}}}}}\n'
+    (tmp_path / "tasks.jsonl").write_text(line)
+    rows = materialize(config(tmp_path, num_repeats_add_seed=True), tmp_path / "m.jsonl")
+    params = json.loads(rows.read(0))["responses_create_params"]
+    rows.close()
+    assert params["metadata"]["extra_body"] == seeded
+
+
+@pytest.mark.parametrize("metadata", ['{"extra_body": "no json"}', '{"extra_body": "[]"}', "[1]", '{"extra_body": 5}'])
+def test_metadata_that_can_hold_no_seed_is_refused_with_its_line(tmp_path: Path, metadata: str) -> None:
+    line = f'{{"responses_create_params": {{"input": [], "metadata": {metadata}}}}}\n'
+    (tmp_path / "tasks.jsonl").write_text(line)
+    with pytest.raises(ConfigurationError, match="line 1: takes no seed"):
+        materialize(config(tmp_path, num_repeats_add_seed=True), tmp_path / "m.jsonl")

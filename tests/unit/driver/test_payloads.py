@@ -206,3 +206,30 @@ def test_a_field_that_was_added_can_be_taken_out_again() -> None:
     payload.drop("a")
     payload.drop("reward")
     assert b"".join(payload.line()) == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("body", "failure_class"),
+    [
+        (b'{"reward": 1, "_ng_no_persist": true}', "agent_reported"),
+        (b'{"reward": 1, "_ng_failure_class": {"a": 1}}', "agent_reported"),
+        (b'{"reward": 1, "_ng_failure_class": "timeout_exceeded"}', "timeout_exceeded"),
+        (b'{"reward": 1, "_ng_failure_class": "boo\\nhoo \\u001b[31m"}', "boo_hoo_31m"),
+        (b'{"reward": 1, "_ng_failure_class": null}', None),
+        (b'{"reward": 1}', None),
+    ],
+    ids=["no-persist", "an-object", "a-word", "odd-text", "null", "none"],
+)
+def test_an_agents_failure_marks_are_never_a_success(body: bytes, failure_class: str | None) -> None:
+    marks = Payload(body).failure_marks()
+    assert (None if marks is None else marks.failure_class) == failure_class
+
+
+@pytest.mark.parametrize("mask", ["true", "1", '"yes"', "[]"])
+def test_whatever_is_not_false_masks(mask: str) -> None:
+    assert Payload(f'{{"reward": 1, "mask_sample": {mask}}}'.encode()).facts().masked
+
+
+@pytest.mark.parametrize("mask", ["false", "null"])
+def test_false_and_null_do_not_mask(mask: str) -> None:
+    assert not Payload(f'{{"reward": 1, "mask_sample": {mask}}}'.encode()).facts().masked

@@ -105,3 +105,15 @@ async def test_the_example_policy_plays_its_turns(monkeypatch: pytest.MonkeyPatc
             turn = await session.respond(TurnRequest([], [tool], turn_no))
             kinds.append(jsonx.loads(turn.output[0])["type"])
     assert kinds == ["function_call", "function_call", "message"]
+
+
+@pytest.mark.parametrize(
+    ("api_key", "endpoint"),
+    [(None, "http://user:pw@h:1/v1"), ("key", "http://h:1/v1")],
+    ids=["the URL's own credentials", "the key wins"],
+)
+def test_one_credential_is_sent(api_key: str | None, endpoint: str) -> None:
+    settings = PolicySettings.model_validate(
+        {"kind": "openai-chat", "base_url": "http://user:pw@h:1/v1", "api_key": api_key}
+    )
+    assert settings.endpoint == endpoint

@@ -30,7 +30,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return "the port is taken by another process; choose another with --port, or 0 for any free one"
+        return "the port is taken by another process; choose another, or 0 for any free one"
     if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
         return "the address is not one of this machine's"
     if isinstance(error, OSError) and error.errno == errno.EACCES:

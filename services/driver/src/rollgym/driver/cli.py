@@ -88,7 +88,7 @@ def _complain(*lines: str) -> None:
 def run_main() -> NoReturn:
     """The console script: leaves without waiting for a reader that never reads."""
     code = main()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed before the start
         try:
             stream.flush()
         except (OSError, ValueError):

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rollgym.common.errors import ArtifactError
+from rollgym.common.failures import FailureClass
 from rollgym.driver.attempts import AttemptRunner
 from rollgym.driver.dispatch import Dispatch, DispatchBudget, DispatchQueue
 from rollgym.driver.materialized import MaterializedRows
@@ -21,6 +22,8 @@ from rollgym.driver.payload_memory import PayloadMemory
 from rollgym.driver.recorder import Recorder
 
 RAMP_BATCH = 8
+RESTART_PATIENCE = 4.0
+"""Where nothing listens, retries wait 2 s and 4 s by default: as long as a server takes to come back."""
 RAMP_PAUSE_S = 0.005
 """Workers start 8 every 5 ms: opening a thousand connections in one tick would stall the loop for 150 ms."""
 
@@ -84,7 +87,8 @@ class Collection:
             last = isinstance(outcome, Failed) and (outcome.terminal or self._used_up(attempt))
             await self.recorder.record(attempt, outcome, last=last)
         if isinstance(outcome, Failed) and not last:
-            self.queue.retry(attempt)
+            refused = outcome.failure_class == FailureClass.ENV_REFUSED
+            self.queue.retry(attempt, patience=RESTART_PATIENCE if refused else 1.0)
 
     def _used_up(self, attempt: Attempt) -> bool:
         return attempt.number + 1 >= self.max_attempts + self.granted_anew.get(attempt.position, 0)

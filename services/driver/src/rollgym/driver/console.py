@@ -21,7 +21,8 @@ _MOST_QUEUED = 200
 class Console:
     """Lines for stdout and stderr. Open it with `console_output`."""
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
+    def __init__(self, out: TextIO | None, err: TextIO | None) -> None:
+        """A stream that was closed before the start is None: what is said there, nobody hears."""
         self._out, self._err = out, err
         self._queue: queue.Queue[tuple[TextIO, str] | None] = queue.Queue(_MOST_QUEUED)
         self._thread = threading.Thread(target=self._run, name="console", daemon=True)
@@ -39,7 +40,9 @@ class Console:
         """What was asked for, on stdout."""
         self._put(self._out, text + "\n")
 
-    def _put(self, stream: TextIO, text: str) -> None:
+    def _put(self, stream: TextIO | None, text: str) -> None:
+        if stream is None:
+            return
         # A full queue means that nobody reads: what is said now is worth less than going on.
         with contextlib.suppress(queue.Full):
             self._queue.put_nowait((stream, text))
@@ -47,7 +50,9 @@ class Console:
     @property
     def is_live(self) -> bool:
         """Whether stderr is a terminal that takes a redrawn line."""
-        return self._err.isatty() and os.environ.get("TERM") != "dumb" and "NO_COLOR" not in os.environ
+        if self._err is None or not self._err.isatty():
+            return False
+        return os.environ.get("TERM") != "dumb" and "NO_COLOR" not in os.environ
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:

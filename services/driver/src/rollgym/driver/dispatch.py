@@ -68,9 +68,12 @@ class DispatchQueue:
         finally:
             self._waiting -= 1
 
-    def retry(self, attempt: Attempt) -> None:
-        """Queue the next attempt of a rollout, after a jittered back-off that doubles with each attempt."""
-        backoff_s = min(self._backoff_s * 2**attempt.number, MAX_BACKOFF_S) * random.uniform(1.0, 1.5)
+    def retry(self, attempt: Attempt, *, patience: float = 1.0) -> None:
+        """Queue the next attempt of a rollout, after a jittered back-off that doubles with each attempt.
+
+        `patience` multiplies it: a server that is restarting needs more time than a request that failed.
+        """
+        backoff_s = min(patience * self._backoff_s * 2**attempt.number, MAX_BACKOFF_S) * random.uniform(1.0, 1.5)
         following = Attempt(attempt.position, attempt.key, attempt.number + 1)
         heapq.heappush(self._retries, (time.monotonic() + backoff_s, attempt.position, following))
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
-from rollgym.common.errors import EnvRefused, HeadError
+from rollgym.common.errors import AgentRequestFailed, EnvRefused, HeadError
 from rollgym.common.logs import get_logger
 from rollgym.common.settings import did_you_mean
 
 REFRESH_S = 3.0
+AVOIDED_FOR_S = 5.0
 TIMEOUT_S = 10.0
 
 log = get_logger(__name__)
@@ -35,10 +37,16 @@ class Server:
     reported_load: int = 0
     responding: bool = True
     in_flight: int = 0
+    avoided_until: float = 0.0
 
     @property
     def load(self) -> tuple[bool, int, int]:
-        return (not self.responding, self.in_flight, self.reported_load)
+        avoided = not self.responding or time.monotonic() < self.avoided_until
+        return (avoided, self.in_flight, self.reported_load)
+
+    def cannot_be_reached(self) -> None:
+        """Prefer its replicas for a while: what fails at once is the least loaded, and would take every rollout."""
+        self.avoided_until = time.monotonic() + AVOIDED_FOR_S
 
 
 class HeadUnreachable(HeadError):
@@ -116,8 +124,8 @@ class Fleet:
         fresh = {server.instance_id: server for server in map(_server, records) if server is not None}
         for instance_id, server in fresh.items():
             known = self.servers.get(instance_id)
-            server.in_flight = known.in_flight if known is not None else 0
             if known is not None:
+                server.in_flight, server.avoided_until = known.in_flight, known.avoided_until
                 known.__dict__.update(server.__dict__)
         self.servers = {instance_id: self.servers.get(instance_id, server) for instance_id, server in fresh.items()}
 
@@ -177,6 +185,10 @@ class Fleet:
         server.in_flight += 1
         try:
             yield server
+        except (EnvRefused, AgentRequestFailed) as error:
+            if not error.data.keys() & {"http_status", "status"}:  # nobody answered
+                server.cannot_be_reached()
+            raise
         finally:
             server.in_flight -= 1
 

@@ -142,7 +142,11 @@ def materialize(config: RolloutCollectionConfig, path: Path) -> MaterializedRows
                 for _ in range(_repeats(config, task, fields)):
                     rollout_index = rollouts_of_task[task_index]
                     rollouts_of_task[task_index] += 1
-                    line = _stamped(fields, task_index, rollout_index, config.num_repeats_add_seed)
+                    try:
+                        line = _stamped(fields, task_index, rollout_index, config.num_repeats_add_seed)
+                    except (ValueError, TypeError) as error:
+                        where = f"{config.input_jsonl_fpath}: line {task.number}"
+                        raise ConfigurationError(f"{where}: takes no seed (num_repeats_add_seed): {error}") from error
                     line = unmask_lone_surrogates(line) if task.masked else line
                     rows.add(rows.size_bytes, (task_index, rollout_index), labels)
                     rows.size_bytes += file.write(line + b"\n")
@@ -222,10 +226,15 @@ def _stamped(fields: _RawObject, task_index: int, rollout_index: int, add_seed: 
 
 
 def _with_seed(fields: _RawObject, seed: int) -> _RawObject:
-    """A copy whose `metadata.extra_body` (JSON text, as vLLM's model servers read it) holds the seed."""
+    """A copy whose `metadata.extra_body` (JSON text, as vLLM's model servers read it) holds the seed.
+
+    Raises ValueError where there is a `metadata` or an `extra_body` that cannot hold one.
+    """
     params = _object_decoder.decode(fields["responses_create_params"])
-    metadata = jsonx.loads(bytes(params["metadata"])) if "metadata" in params else {}
-    extra_body = jsonx.loads(metadata.get("extra_body") or "{}")
+    metadata = jsonx.loads(bytes(params.get("metadata", _NULL))) or {}
+    extra_body = jsonx.loads(metadata.get("extra_body") or "{}") if isinstance(metadata, dict) else None
+    if not isinstance(extra_body, dict):
+        raise ValueError("metadata must be an object, and its extra_body the JSON text of one")
     metadata["extra_body"] = jsonx.dumps({**extra_body, "seed": seed}).decode()
     params["metadata"] = msgspec.Raw(jsonx.dumps(metadata))
     return {**fields, "responses_create_params": msgspec.Raw(_encoder.encode(params))}

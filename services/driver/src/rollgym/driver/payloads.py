@@ -23,6 +23,8 @@ from rollgym.driver.rollout_perf import NG_PERF_KEY, NG_TRAJECTORY_KEY, perf_fro
 _RawObject = dict[str, msgspec.Raw]
 _object_decoder = msgspec.json.Decoder(_RawObject)
 _encoder = msgspec.json.Encoder()
+_NO_WORD = re.compile(r"[^\w.-]+")
+CLASS_LIMIT = 64
 _NO_NUMBER = re.compile(rb'"reward"\s*:\s*(-?(?:NaN|Infinity))')
 _PAYLOAD_KEYS = ("request", "response")
 _NUMBER_STARTS = frozenset(b"-0123456789tf")
@@ -161,12 +163,16 @@ class Payload:
         return (unmask_lone_surrogates(encoded) if self._masked_text else encoded,)
 
     def failure_marks(self) -> FailureMarks | None:
-        """The failure that an agent server reports in an answer of 200, or None."""
-        failure_class = self.value("_ng_failure_class")
-        if not isinstance(failure_class, str):
+        """The failure that an agent server reports in an answer of 200, or None.
+
+        `_ng_no_persist` says that the answer is none, whatever else stands in it.
+        """
+        failure_class, no_persist = self.value("_ng_failure_class"), self.value("_ng_no_persist")
+        if failure_class in (None, False) and not no_persist:
             return None
-        reason = self.value("error_message") or self.value("failure_reason") or failure_class
-        return FailureMarks(failure_class, bool(self.value("_ng_failure_terminal")), str(reason))
+        name = _NO_WORD.sub("_", failure_class)[:CLASS_LIMIT] if isinstance(failure_class, str) else "agent_reported"
+        reason = self.value("error_message") or self.value("failure_reason") or name
+        return FailureMarks(name, bool(self.value("_ng_failure_terminal")), str(reason))
 
     def build_perf(self, latency_ms: float) -> None:
         """Put `ng_perf` in, from the trajectory; an agent server's own is replaced. Absent where nothing was seen."""
@@ -178,7 +184,7 @@ class Payload:
 
     def facts(self) -> RolloutFacts:
         """What the run keeps of this result. Raises InvalidReward where its reward is no measurement."""
-        masked = self.value("mask_sample") is True
+        masked = self.value("mask_sample") not in (None, False)
         response = self._response()
         tokens = _tokens(response)
         perf = self.value(NG_PERF_KEY)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rollgym.common.errors import ConfigurationError
+from rollgym.common.failures import FailureClass
 from rollgym.common.settings import did_you_mean
 from rollgym.driver.artifacts.manifest import Manifest, digest_of
 from rollgym.driver.artifacts.paths import ArtifactPaths
@@ -176,7 +177,8 @@ def _settle(plan: RunPlan, config: RolloutCollectionConfig, position: int, histo
     if plan.ledger.state(position) is not RolloutState.OWED:
         return
     plan.prior_attempts[position] = history.attempts
-    if config.retry_failed:
+    # Where nobody listened, the rollout was never tried: that says nothing about it, and a resume tries it.
+    if config.retry_failed or history.last_class == FailureClass.ENV_REFUSED:
         plan.granted_anew[position] = history.attempts
     elif history.terminal or history.attempts >= config.max_rollout_attempts:
         plan.ledger.fail(position, history.last_class)

@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console as RichConsole
 from rich.table import Table
 
+from rollgym.common.failures import FailureClass
 from rollgym.driver.durations import Durations
 from rollgym.driver.intervals import ClusteredMean
 from rollgym.driver.progress import seconds
@@ -211,7 +212,10 @@ def _how_to_go_on(report: RunReport) -> str:
     parts = [f"Incomplete: {counts.failed} failed for good, {owed} still owed."]
     if owed:
         parts.append("The same command with --resume runs what is owed.")
-    if counts.failed:
+    refused = report.failures.get(FailureClass.ENV_REFUSED, 0)
+    if refused:
+        parts.append(f"--resume tries the {refused} again that no server was there for.")
+    if counts.failed > refused:
         parts.append("--resume with ++retry_failed=true also tries the failed ones again.")
     return " ".join(parts)
 

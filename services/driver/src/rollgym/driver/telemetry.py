@@ -26,6 +26,7 @@ from rollgym.driver.fleet import HeadClient
 REPORT_EVERY_S = 2.0
 RUN_TTL_S = 20.0
 FINAL_REPORT_TIMEOUT_S = 5.0
+FINAL_REPORT_PAUSE_S = 0.5
 
 log = get_logger(__name__)
 
@@ -117,15 +118,20 @@ class RunReporter:
         text = generate_latest(self.registry).decode()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINAL_REPORT_TIMEOUT_S):
-                await self._report({**self.snapshot(), "metrics_text": text, "summary": summary})
+                last = {**self.snapshot(), "metrics_text": text, "summary": summary}
+                while not await self._report(last):  # noqa: ASYNC110 - a head that restarts gives nothing to wait on
+                    await asyncio.sleep(FINAL_REPORT_PAUSE_S)
 
-    async def _report(self, body: dict[str, Any]) -> None:
+    async def _report(self, body: dict[str, Any]) -> bool:
+        """Whether the head has it, or there is none to tell."""
         if self.head is None:
-            return
+            return True
         try:
             await self.head.put(f"/v1/runs/{self.run_id}", {**body, "ttl_s": RUN_TTL_S})
             self._problem = ""
+            return True
         except HeadError as error:
             if error.message != self._problem:
                 log.warning("the head does not take this run's progress", problem=error.message)
             self._problem = error.message
+            return False

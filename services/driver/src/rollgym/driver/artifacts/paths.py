@@ -83,6 +83,8 @@ class ArtifactPaths:
     def check_writable(self) -> None:
         """Make the folder; raise ConfigurationError where the results cannot be written there."""
         path = self.results
+        if path == self.lock:
+            raise ConfigurationError(f"output_jsonl_fpath: {path} is the name of a lock; name it otherwise")
         if path.is_dir():
             raise ConfigurationError(
                 f"output_jsonl_fpath: {path} is a folder; name a file in it, such as rollouts.jsonl"

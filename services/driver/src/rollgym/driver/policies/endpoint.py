@@ -65,9 +65,8 @@ class ModelEndpoint:
     """An async context manager that holds the connections to one model endpoint for a whole run."""
 
     def __init__(self, settings: PolicySettings) -> None:
-        assert settings.base_url is not None  # PolicySettings refuses the kinds that come here without one
-        self._base_url = settings.base_url
-        self._shown_url = redact_text(settings.base_url)
+        self._base_url = settings.endpoint
+        self._shown_url = redact_text(settings.endpoint)
         self._key: SecretStr | None = settings.api_key
         self._request_timeout_s = settings.request_timeout_s
         self._max_retries = settings.max_retries

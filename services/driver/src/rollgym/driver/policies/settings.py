@@ -80,3 +80,9 @@ class PolicySettings(BaseModel):
         if self.max_backoff_s < self.backoff_s:
             raise ValueError("max_backoff_s must be at least backoff_s")
         return self
+
+    @property
+    def endpoint(self) -> str:
+        """The base URL to send to. An API key is the credential where there is one: those in the URL are left out."""
+        url = self.base_url or ""
+        return url if self.api_key is None else re.sub(r"^(https?://)[^/]*@", r"\1", url)
