@@ -17,7 +17,7 @@ KEEPALIVE_S = 15.0
 """Idle connections are dropped well before a server's own keep-alive (75 s), so that none closes under a request."""
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-RECEIVE_WINDOW_BYTES = 128 * 1024
+RECEIVE_WINDOW_BYTES = 512 * 1024
 READ_BUFFER_BYTES = 16 * 1024
 """Of an answer whose body nobody reads yet, so much is taken off the socket before the rest is left in the kernel."""
 
@@ -30,8 +30,8 @@ class LocalResourceError(RollgymError):
     """This process ran out of something of its own (file descriptors): no peer is to blame."""
 
 
-def _small_window_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket with a small receive window, so that the first read of an answer is small as well."""
+def _wide_window_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that an answer of half a megabyte fits in: it arrives while others are handled, and takes few reads."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family=family, type=kind, proto=protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_WINDOW_BYTES)
@@ -46,7 +46,7 @@ def open_client_session(*, headers: Mapping[str, str] | None = None) -> aiohttp.
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60, socket_factory=_small_window_socket
+            limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60, socket_factory=_wide_window_socket
         ),
         read_bufsize=READ_BUFFER_BYTES,
         cookie_jar=aiohttp.DummyCookieJar(),
