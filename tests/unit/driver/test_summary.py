@@ -113,3 +113,9 @@ def test_percentiles_of_few_are_defined_and_never_above_the_longest(count: int) 
 )  # fmt: skip
 def test_the_exit_code_says_how_it_ended(fields: dict[str, Any], require_complete: bool, code: int) -> None:
     assert exit_code(report(**fields), require_complete=require_complete) == code
+
+
+def test_rows_that_never_ran_are_a_warning_in_text_and_data() -> None:
+    assert summary_json(busy())["warnings"] == ["1 row(s) whose model read no token (first: 3-0)"]
+    assert "Check these: 1 row(s) whose model read no token (first: 3-0)" in summary_text(busy())
+    assert "warnings" not in summary_json(report())

@@ -14,7 +14,7 @@ from rollgym.driver.durations import Durations
 from rollgym.driver.intervals import ClusteredMean
 from rollgym.driver.progress import seconds
 from rollgym.driver.run_report import RunReport
-from rollgym.driver.statistics import TokenSum
+from rollgym.driver.statistics import RunStatistics, TokenSum
 
 WIDTH = 100
 _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
@@ -73,6 +73,8 @@ def summary_json(report: RunReport) -> dict[str, Any]:
     if health.longest_stall_phase:
         stall = {"phase": health.longest_stall_phase, "ms": round(health.longest_stall_s * 1000, 1)}
         summary["driver"]["longest_section"] = stall
+    if warnings := _warnings(statistics):
+        summary["warnings"] = warnings
     if report.remarks:
         summary["remarks"] = report.remarks
     if report.note:
@@ -182,9 +184,7 @@ def _lines(report: RunReport) -> list[str]:
         lines.append("Scored although an error stood beside the reward: " + _counted(statistics.scored_with_failure))
     if statistics.truncated:
         lines.append(f"Cut short by their own turns or tokens, scored all the same: {statistics.truncated}")
-    if statistics.never_ran:
-        keys = ", ".join(f"{task}-{rollout}" for task, rollout in statistics.never_ran_keys)
-        lines.append(f"Check these: {statistics.never_ran} row(s) whose model read no token (first: {keys})")
+    lines += [f"Check these: {warning}" for warning in _warnings(statistics)]
     lines.append(_tokens_line(statistics.tokens, statistics.rows))
     gc = health.gc
     lines.append(
@@ -218,6 +218,14 @@ def _how_to_go_on(report: RunReport) -> str:
     if counts.failed > refused:
         parts.append("--resume with ++retry_failed=true also tries the failed ones again.")
     return " ".join(parts)
+
+
+def _warnings(statistics: RunStatistics) -> list[str]:
+    """What a person should look at before trusting the figures; the head's page shows it too."""
+    if not statistics.never_ran:
+        return []
+    keys = ", ".join(f"{task}-{rollout}" for task, rollout in statistics.never_ran_keys)
+    return [f"{statistics.never_ran} row(s) whose model read no token (first: {keys})"]
 
 
 def _counted(counts: Any) -> str:
