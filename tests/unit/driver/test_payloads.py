@@ -174,11 +174,16 @@ def test_dropped_payloads_leave_ids_and_counts() -> None:
 
 
 @pytest.mark.parametrize("trajectory", ["text", [], 5, {"model_calls": "x"}, {"model_calls": [5]}], ids=str)
-def test_a_trajectory_of_another_shape_is_left_as_it_is(trajectory: Any) -> None:
+def test_a_trajectory_of_another_shape_is_kept_with_a_gap_and_the_row_stays(trajectory: Any) -> None:
     found = payload(ng_trajectory=trajectory)
     found.strip_capture()
-    found.build_perf(5.0)
     assert json.loads(b"".join(found.line())) == {"ng_trajectory": trajectory, "reward": 1.0}
+    found.build_perf(5.0)
+    row = json.loads(b"".join(found.line()))
+    assert row["reward"] == 1.0
+    assert [gap["code"] for gap in row["ng_trajectory"]["gaps"]] == ["trajectory_invalid"]
+    kept = row["ng_trajectory"] if isinstance(trajectory, dict) else row["ng_trajectory_invalid"]
+    assert kept == (trajectory | {"gaps": kept["gaps"]} if isinstance(trajectory, dict) else trajectory)
 
 
 @pytest.mark.parametrize(
@@ -233,3 +238,29 @@ def test_whatever_is_not_false_masks(mask: str) -> None:
 @pytest.mark.parametrize("mask", ["false", "null"])
 def test_false_and_null_do_not_mask(mask: str) -> None:
     assert not Payload(f'{{"reward": 1, "mask_sample": {mask}}}'.encode()).facts().masked
+
+
+def test_a_gap_stands_beside_those_that_are_there_and_the_row_stays() -> None:
+    trajectory = {
+        "invocations": [{"invocation_id": "i", "model_calls": [{"model_call_id": "gone"}]}],
+        "model_calls": [{"model_call_id": "a", "request": {"input": "x"}}],
+        "gaps": [{"code": "stream_cut"}],
+    }
+    found = Payload(json.dumps({"reward": 1.0, "ng_trajectory": trajectory}).encode())
+    found.build_perf(5.0)
+    row = json.loads(b"".join(found.line()))
+    assert [gap["code"] for gap in row["ng_trajectory"]["gaps"]] == ["stream_cut", "model_call_reference_unmatched"]
+    assert row["ng_trajectory"]["model_calls"] == trajectory["model_calls"]
+    assert row["ng_perf"]["token_observability_coverage"] == 0.0
+
+
+@pytest.mark.parametrize("trajectory", ['"text"', "[]", '{"gaps": 5}'], ids=["a text", "a list", "odd gaps"])
+def test_a_trajectory_that_is_none_is_replaced_by_a_gap(trajectory: str) -> None:
+    body = f'{{"reward": 1.0, "_ng_task_index": 3, "_ng_rollout_index": 0, "ng_trajectory": {trajectory}}}'
+    found = Payload(body.encode())
+    found.build_perf(5.0)
+    row = json.loads(b"".join(found.line()))
+    assert "ng_perf" not in row
+    if trajectory != '{"gaps": 5}':
+        assert row["ng_trajectory"]["rollout_id"] == "3-0"
+        assert [gap["code"] for gap in row["ng_trajectory"]["gaps"]] == ["trajectory_invalid"]

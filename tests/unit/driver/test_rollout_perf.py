@@ -1,11 +1,19 @@
 """`ng_perf` and the latency of dispatch, as tables of cases."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from rollgym.driver.rollout_perf import NG_PERF_KEY, DispatchLatencyTracker, _attach_ng_perf, _build_ng_perf, logger
+from rollgym.driver.rollout_perf import (
+    NG_PERF_KEY,
+    DispatchLatencyTracker,
+    _attach_ng_perf,
+    _build_ng_perf,
+    logger,
+    read_trajectory,
+)
 
 REF = {"type": "responses_api_models", "name": "m"}
 
@@ -237,3 +245,38 @@ def test_asking_before_every_dispatch_stays_cheap_at_a_hundred_thousand() -> Non
     tracker = told(*[("ok", 1.0 + n % 1000) for n in range(100_000)])
     assert tracker.count == 100_000
     assert tracker.drain_margin(None) == pytest.approx(750, rel=0.02)
+
+
+def read(*invocations: dict[str, Any], calls: list[dict[str, Any]] | None = None) -> list[tuple[str, str | None]]:
+    trajectory = json.dumps({"invocations": invocations, "model_calls": calls or []}).encode()
+    return [(gap.code, gap.invocation_id) for gap in read_trajectory(trajectory, 5.0).gaps]
+
+
+RESPONSE = {"response_id": "r", "model_ref": {"type": "t", "name": "m"}}
+
+
+@pytest.mark.parametrize(
+    ("found", "gaps"),
+    [
+        pytest.param(read(invocation("i", by_id("a")), calls=[call("a")]), [], id="matched"),
+        pytest.param(read(invocation("i", by_id("b")), calls=[call("a")]),
+                     [("model_call_reference_unmatched", "i")], id="unmatched"),
+        pytest.param(read(invocation("i", {}), calls=[call("a")]),
+                     [("model_call_reference_unmatched", "i")], id="without-an-id"),
+        pytest.param(read(invocation("i", by_id("a")), calls=[call("a"), call("a")]),
+                     [("model_call_reference_ambiguous", "i")], id="ambiguous"),
+        pytest.param(read(invocation("i", {**by_id("a"), "response_id": "other"}),
+                          calls=[{"model_call_id": "a", "response_metadata": RESPONSE}]),
+                     [("model_call_reference_conflict", "i")], id="conflicting-ids"),
+        pytest.param(read(invocation("i", by_id("a")), invocation("j", by_id("a")), calls=[call("a")]),
+                     [("model_call_reference_conflict", "j")], id="claimed-by-two"),
+        pytest.param(read(invocation("i"), invocation("i")), [("invocation_id_duplicate", "i")], id="duplicate"),
+        pytest.param(read(invocation("i", parent="j"), invocation("j", parent="i")),
+                     [("invocation_parent_cycle", "i"), ("invocation_parent_cycle", "j")], id="cycle"),
+        pytest.param(read(invocation("i", by_id("a")), calls=[call("a", prompt_tokens=-1)]),
+                     [("token_stats_negative", None)], id="negative-tokens"),
+        pytest.param(read({"parent_invocation_id": "i"}), [("trajectory_invalid", None)], id="invalid"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_becomes_a_gap(found: list[Any], gaps: list[Any]) -> None:
+    assert found == gaps

@@ -18,7 +18,7 @@ import msgspec
 from rollgym.common.errors import AgentRequestFailed, InvalidReward
 from rollgym.common.surrogates import decode_masking, unmask_lone_surrogates
 from rollgym.driver.artifacts.lines import Line
-from rollgym.driver.rollout_perf import NG_PERF_KEY, NG_TRAJECTORY_KEY, perf_from_trajectory
+from rollgym.driver.rollout_perf import NG_PERF_KEY, NG_TRAJECTORY_KEY, Gap, read_trajectory
 
 _RawObject = dict[str, msgspec.Raw]
 _object_decoder = msgspec.json.Decoder(_RawObject)
@@ -175,12 +175,32 @@ class Payload:
         return FailureMarks(name, bool(self.value("_ng_failure_terminal")), str(reason))
 
     def build_perf(self, latency_ms: float) -> None:
-        """Put `ng_perf` in, from the trajectory; an agent server's own is replaced. Absent where nothing was seen."""
+        """Put `ng_perf` in, from the trajectory; an agent server's own is replaced. Absent where nothing was seen.
+
+        What of the trajectory could not be used is said in its `gaps`.
+        """
         self.drop(NG_PERF_KEY)
         trajectory = self._fields.get(NG_TRAJECTORY_KEY)
-        perf = None if trajectory is None else perf_from_trajectory(bytes(trajectory), latency_ms)
-        if perf is not None:
-            self.put(NG_PERF_KEY, perf)
+        if trajectory is None:
+            return
+        reading = read_trajectory(bytes(trajectory), latency_ms)
+        if reading.gaps:
+            self.put(NG_TRAJECTORY_KEY, self._with_gaps(trajectory, reading.gaps))
+        if reading.perf is not None:
+            self.put(NG_PERF_KEY, reading.perf)
+
+    def _with_gaps(self, trajectory: msgspec.Raw, gaps: list[Gap]) -> bytes:
+        """The trajectory with `gaps` beside its own; what is none at all is kept apart, and an empty one says so."""
+        try:
+            fields = _object_decoder.decode(trajectory)
+            own = msgspec.json.decode(fields.get("gaps", b"[]"), type=list[msgspec.Raw])
+        except msgspec.DecodeError:
+            self.put("ng_trajectory_invalid", bytes(trajectory))
+            task, rollout = self.value("_ng_task_index"), self.value("_ng_rollout_index")
+            identity = {"schema_version": "1.0", "task_id": str(task), "rollout_id": f"{task}-{rollout}"}
+            fields, own = {name: msgspec.Raw(_encoder.encode(value)) for name, value in identity.items()}, []
+        fields["gaps"] = msgspec.Raw(_encoder.encode([*own, *gaps]))
+        return _encoder.encode(fields)
 
     def facts(self) -> RolloutFacts:
         """What the run keeps of this result. Raises InvalidReward where its reward is no measurement."""

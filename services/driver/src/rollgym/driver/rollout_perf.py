@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -101,13 +102,34 @@ def _attach_ng_perf(
         result[NG_PERF_KEY] = ng_perf
 
 
-def perf_from_trajectory(trajectory: bytes, rollout_latency_ms: float | None) -> dict[str, Any] | None:
-    """`ng_perf` from the trajectory's JSON, without building its payloads; None where it is none or says nothing."""
+class Gap(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
+    """Evidence that is missing or wrong, as `ng_trajectory.gaps` says it."""
+
+    code: str
+    invocation_id: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryReading:
+    """What a trajectory says of performance, and what of it could not be used."""
+
+    perf: dict[str, Any] | None
+    gaps: list[Gap]
+
+
+def read_trajectory(trajectory: bytes, rollout_latency_ms: float | None) -> TrajectoryReading:
+    """Read the trajectory's JSON without building its payloads.
+
+    A trajectory of a wrong shape, or with contradictions in it, says nothing of performance and gives a gap; a
+    reference to a model call that cannot be matched without guessing gives a gap and is left out of the sums.
+    """
     try:
         evidence = _evidence_decoder.decode(trajectory)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return perf_of(evidence, rollout_latency_ms)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return TrajectoryReading(None, [Gap("trajectory_invalid", detail=str(error)[:200])])
+    gaps = [*_contradictions(evidence), *_unjoined(evidence)]
+    return TrajectoryReading(perf_of(evidence, rollout_latency_ms), gaps)
 
 
 def perf_of(evidence: TrajectoryEvidence, rollout_latency_ms: float | None) -> dict[str, Any] | None:
@@ -115,7 +137,7 @@ def perf_of(evidence: TrajectoryEvidence, rollout_latency_ms: float | None) -> d
 
     None where no invocation was observed, or the evidence is wrong (duplicate ids, cyclic parents, negative tokens).
     """
-    if not evidence.invocations or not _sound(evidence):
+    if not evidence.invocations or _contradictions(evidence):
         return None
     owned, owned_by_invocation = _owned_calls(evidence)
     turns = Counter(turn.invocation_id for turn in evidence.turns)
@@ -142,19 +164,25 @@ def perf_of(evidence: TrajectoryEvidence, rollout_latency_ms: float | None) -> d
     return perf
 
 
-def _sound(evidence: TrajectoryEvidence) -> bool:
+def _contradictions(evidence: TrajectoryEvidence) -> list[Gap]:
+    """What cannot be true of any trajectory."""
+    counted = Counter(each.invocation_id for each in evidence.invocations)
+    gaps = [Gap("invocation_id_duplicate", name) for name, count in counted.items() if count > 1]
     parents = {each.invocation_id: each.parent_invocation_id for each in evidence.invocations}
-    if len(parents) != len(evidence.invocations) or any(map(_has_negative, evidence.model_calls)):
-        return False
-    for name in parents:
-        seen = set()
-        at: str | None = name
-        while at is not None and at in parents:
-            if at in seen:
-                return False
-            seen.add(at)
-            at = parents[at]
-    return True
+    gaps += [Gap("invocation_parent_cycle", name) for name in parents if _is_its_own_ancestor(name, parents)]
+    gaps += [
+        Gap("token_stats_negative", detail=each.model_call_id) for each in evidence.model_calls if _has_negative(each)
+    ]
+    return gaps
+
+
+def _is_its_own_ancestor(name: str, parents: Mapping[str, str | None]) -> bool:
+    seen: set[str] = set()
+    at = parents[name]
+    while at is not None and at in parents and at not in seen:
+        seen.add(at)
+        at = parents[at]
+    return name in seen
 
 
 def _has_negative(call: _ModelCall) -> bool:
@@ -163,34 +191,66 @@ def _has_negative(call: _ModelCall) -> bool:
     return any(count is not None and count < 0 for count in counts)
 
 
+class _Calls:
+    """The captured model calls, found by either identity that a reference may use."""
+
+    def __init__(self, calls: list[_ModelCall]) -> None:
+        self._calls = calls
+        self._by_id: dict[str, list[int]] = {}
+        self._by_response: dict[tuple[_ModelRef, str], list[int]] = {}
+        for position, call in enumerate(calls):
+            metadata = call.response_metadata
+            if call.model_call_id:
+                self._by_id.setdefault(call.model_call_id, []).append(position)
+            if metadata.model_ref is not None and metadata.response_id:
+                self._by_response.setdefault((metadata.model_ref, metadata.response_id), []).append(position)
+
+    def named(self, ref: _CallRef) -> list[int]:
+        """Positions of the calls that have the reference's identity."""
+        if ref.model_call_id:
+            return self._by_id.get(ref.model_call_id, [])
+        if ref.model_ref is not None and ref.response_id:
+            return self._by_response.get((ref.model_ref, ref.response_id), [])
+        return []
+
+    def matching(self, ref: _CallRef) -> list[int]:
+        """Those of them that contradict nothing else in the reference."""
+        return [at for at in self.named(ref) if not ref.model_call_id or _agrees(ref, self._calls[at])]
+
+
 def _owned_calls(evidence: TrajectoryEvidence) -> tuple[list[_ModelCall], Counter[str]]:
     """Calls that an invocation references, each once, and how many each invocation claimed first.
 
     A reference counts only if it matches exactly one call; a call is counted once however many references match it.
     """
-    by_id: dict[str, list[int]] = {}
-    by_response: dict[tuple[_ModelRef, str], list[int]] = {}
-    for position, call in enumerate(evidence.model_calls):
-        metadata = call.response_metadata
-        if call.model_call_id:
-            by_id.setdefault(call.model_call_id, []).append(position)
-        if metadata.model_ref is not None and metadata.response_id:
-            by_response.setdefault((metadata.model_ref, metadata.response_id), []).append(position)
-
-    def matching(ref: _CallRef) -> list[int]:
-        if ref.model_call_id:
-            return [at for at in by_id.get(ref.model_call_id, []) if _agrees(ref, evidence.model_calls[at])]
-        if ref.model_ref is not None and ref.response_id:
-            return by_response.get((ref.model_ref, ref.response_id), [])
-        return []
-
+    calls = _Calls(evidence.model_calls)
     claimed: dict[int, str] = {}
     for invocation in evidence.invocations:
         for ref in invocation.model_calls:
-            candidates = matching(ref)
+            candidates = calls.matching(ref)
             if len(candidates) == 1:
                 claimed.setdefault(candidates[0], invocation.invocation_id)
     return [evidence.model_calls[at] for at in claimed], Counter(claimed.values())
+
+
+def _unjoined(evidence: TrajectoryEvidence) -> list[Gap]:
+    """References that no call, or more than one, answers to; and calls that two invocations claim."""
+    calls = _Calls(evidence.model_calls)
+    gaps: list[Gap] = []
+    claimed: dict[int, str] = {}
+    for invocation in evidence.invocations:
+        name = invocation.invocation_id
+        for ref in invocation.model_calls:
+            candidates = calls.matching(ref)
+            detail = ref.model_call_id or ref.response_id or "a reference without an id"
+            if len(candidates) > 1:
+                gaps.append(Gap("model_call_reference_ambiguous", name, detail))
+            elif not candidates:
+                conflict = bool(calls.named(ref))
+                gaps.append(Gap(f"model_call_reference_{'conflict' if conflict else 'unmatched'}", name, detail))
+            elif claimed.setdefault(candidates[0], name) != name:
+                gaps.append(Gap("model_call_reference_conflict", name, detail))
+    return gaps
 
 
 def _agrees(ref: _CallRef, call: _ModelCall) -> bool:
