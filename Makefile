@@ -36,7 +36,7 @@ up: ## build and start head, env-bundle, resources; ready when it returns (ARGS=
 compose-eval: ## one more eval in the containers; the eval's exit code, results in ./results (ARGS="--limit 20")
 	scripts/compose.sh run --rm --build driver eval run --no-serve --config /opt/rollgym/eval.yaml $(ARGS)
 
-down: ## stop and remove the containers (ARGS=--volumes: the run history too)
+down: ## leave nothing of the stack in Docker; results and history of runs stay (./results, ./history)
 	docker compose --profile monitoring down --remove-orphans $(ARGS)
 
 simulate: install ## capacity simulator: the driver's loop and collector under full load, as a table

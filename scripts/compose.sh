@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # docker compose, with what a person would otherwise have to remember:
-# - ./results is there, and the driver runs as the caller, so that results are the caller's own. Root stays out of the
-#   containers: for root, and where .env says otherwise, Compose's own defaults hold.
+# - ./results and ./history are there, and driver and head run as the caller, so that what they write is the caller's
+#   own. Root stays out of the containers: for root, and where .env says otherwise, Compose's own defaults hold.
 # - As many resources replicas as run now stay: Compose would go back to one when it starts what the driver depends on.
 set -euo pipefail
 
 in_dotenv() { grep -qs "^$1=" .env; }
 
-mkdir -p results
+mkdir -p results history
 if [ "$(id -u)" != 0 ] && ! in_dotenv ROLLGYM_UID; then
   ROLLGYM_UID="${ROLLGYM_UID:-$(id -u)}" ROLLGYM_GID="${ROLLGYM_GID:-$(id -g)}"
   export ROLLGYM_UID ROLLGYM_GID

@@ -34,5 +34,5 @@ def test_up_from_a_clean_clone_gives_the_evals_exit_code_and_200_rows(fresh: Sta
     codes = {each.name: each.state["ExitCode"] for each in fresh.containers()}
     assert 137 not in codes.values(), codes
 
-    fresh.compose("down", "--volumes")
+    fresh.compose("down")
     assert fresh.leftovers() == []

@@ -67,7 +67,7 @@ def test_containers_are_locked_down(services: Stack, name: str) -> None:
 def test_only_the_heads_page_and_the_monitoring_are_published_and_on_loopback(services: Stack) -> None:
     published = {
         service: [binding["HostIp"] for bindings in ports.values() for binding in bindings or []]
-        for service in (*SERVICES, "driver", "prometheus", "results-folder")
+        for service in (*SERVICES, "driver", "prometheus", "folders")
         for each in services.containers(service)
         for ports in [each.inspect()["HostConfig"]["PortBindings"] or {}]
     }
