@@ -232,9 +232,11 @@ async def test_a_socket_lost_before_the_first_step_is_had_again() -> None:
         rollout = await found.opened(seed=7)
         await env.stop()
         await eventually(lambda: found.leftovers()["held"] == 0)
+        assert found.metric("rollgym_sessions_open") == 0
         await env.start()
         answer = await rollout.call()
         assert answer.json()["observation"] == {"seed": 7, "n": 1}
+        assert found.metric("rollgym_sessions_open") == 1
         assert (await rollout.verify()).json()["reward"] == 0.5
 
 

@@ -15,7 +15,9 @@ class ResourcesMetrics:
     """Declared once per registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.sessions_open = Gauge("rollgym_sessions_open", "Sessions open now", registry=registry)
+        self.sessions_open = Gauge(
+            "rollgym_sessions_open", "Sessions that hold an episode on an environment server", registry=registry
+        )
         self.sessions_waiting = Gauge("rollgym_sessions_waiting", "Clients waiting for a session", registry=registry)
         self.session_open_seconds = Histogram(
             "rollgym_session_open_seconds",
@@ -53,12 +55,13 @@ class ResourcesMetrics:
     def attempted(self, outcome: str) -> None:
         self.session_open_attempts.labels(outcome).inc()
 
-    def session_opened(self) -> None:
+    def episode_held(self) -> None:
         self.sessions_open.inc()
 
-    def session_ended(self, reason: str, *, was_open: bool) -> None:
-        if was_open:
-            self.sessions_open.dec()
+    def episode_let_go(self) -> None:
+        self.sessions_open.dec()
+
+    def session_ended(self, reason: str) -> None:
         self.sessions_closed.labels(reason).inc()
 
     def verified(self, outcome: str) -> None:

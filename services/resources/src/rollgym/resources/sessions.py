@@ -1,6 +1,6 @@
 """One session: an episode on an environment server, and the order in which calls on it are served.
 
-Every change of state goes through this object, which alone holds the socket.
+Every change of state goes through this object, which alone has the episode in its hands.
 """
 
 from __future__ import annotations
@@ -9,29 +9,19 @@ import asyncio
 import contextlib
 import time
 
-from websockets.exceptions import ConnectionClosed
-
-from rollgym.common.errors import (
-    EnvLost,
-    EnvProtocolError,
-    PayloadTooLarge,
-    RollgymError,
-    SessionClosed,
-    SessionReclaimed,
-)
-from rollgym.common.failures import FailureClass, failure_class
+from rollgym.common.errors import EnvLost, EnvProtocolError, RollgymError, SessionClosed, SessionReclaimed
 from rollgym.common.logs import get_logger
-from rollgym.resources.admission import Slot
 from rollgym.resources.environments import Environment
 from rollgym.resources.episode import Episode
 from rollgym.resources.frames import ErrorFrame, Observation
+from rollgym.resources.holding import Holding
+from rollgym.resources.losing import UNANSWERED, loss, loss_kind, loss_told
 from rollgym.resources.openenv_client import EpisodeSocket
 from rollgym.resources.opening import OpenEpisode, Opener
 from rollgym.resources.session_state import LIVE, CallResult, SessionHouse, SessionState
 from rollgym.resources.signing import handle, new_session_id
 from rollgym.resources.tools import Tool, ToolSet
 from rollgym.resources.turns import Turns
-from rollgym.resources.verdicts import TOO_BIG_CLOSE, close_code
 from rollgym.resources.verify import Failure, Verification
 
 log = get_logger(__name__)
@@ -44,13 +34,12 @@ class Session:
 
     __slots__ = (
         "_episode",
+        "_holding",
         "_house",
         "_opener",
         "_opening",
         "_opening_error",
         "_opening_waiters",
-        "_slot",
-        "_socket",
         "_turns",
         "_verification",
         "created_at",
@@ -69,8 +58,7 @@ class Session:
         self.tools: ToolSet | None = None
         self.created_at = time.time()
         self._opener, self._house = opener, house
-        self._socket: EpisodeSocket | None = None
-        self._slot: Slot | None = None
+        self._holding = Holding(house.closers, house.metrics)
         self._turns = Turns()
         self._episode = Episode(opener.environment.reward_mode, reset, _now())
         self._verification: Verification | None = None
@@ -92,7 +80,7 @@ class Session:
 
     @property
     def socket(self) -> EpisodeSocket | None:
-        return self._socket
+        return self._holding.socket
 
     @property
     def opening(self) -> asyncio.Task[None] | None:
@@ -120,7 +108,7 @@ class Session:
     def refuse(self, error: RollgymError) -> None:
         """Never open: `error` says why."""
         self._opening_error = error
-        self._lose(Failure(_kind(error), error.message), "never_opened")
+        self._lose(Failure(loss_kind(error), error.message), "never_opened")
 
     async def opened(self) -> None:
         """Wait until the session is open. Raises why it is not; when the last one who waits is cancelled, so is it."""
@@ -155,13 +143,12 @@ class Session:
         self._adopt(opened)
         self._episode.begin(opened.initial, _now())
         self.was_open = True
-        self._house.metrics.session_opened()
 
     def _adopt(self, opened: OpenEpisode) -> None:
-        self._socket, self._slot, self.tools = opened.socket, opened.slot, opened.tools
+        self._holding.take(opened, self._socket_lost)
+        self.tools = opened.tools
         self._turns.restart_idling()
         self.state = SessionState.OPEN
-        opened.socket.on_lost(self._socket_lost)
 
     async def _cancel_opening(self, why: str) -> None:
         """Stop opening and wait until nothing of it is left."""
@@ -197,17 +184,17 @@ class Session:
         if episode.done:
             raise SessionClosed("the episode is over: it takes no more steps", env=self.environment.name)
         self._require_unreaped()
-        if self._socket is None or not self._socket.is_open:
+        if self.socket is None or not self.socket.is_open:
             await self._reopen()
-        assert self._socket is not None
+        assert self.socket is not None
         self.state = SessionState.BUSY
         episode.step_sent()
-        answer = await self._answered(self._socket, tool.frame(arguments))
+        answer = await self._answered(self.socket, tool.frame(arguments))
         self._require_live()
         if isinstance(answer, Observation):
             episode.step_answered(answer)
         elif not answer.of_the_environment:
-            raise self._lost(EnvLost if answer.ends_session else EnvProtocolError, _told(answer))
+            raise self._lost(*loss_told(answer))
         self._require_unreaped()
         episode.resume(_now())
         self.state = SessionState.OPEN
@@ -217,19 +204,12 @@ class Session:
         """Send a step, once. Whatever keeps its answer away ends the session."""
         if socket.has_unread_frame:
             raise self._lost(EnvProtocolError, "the environment server sent a frame that nobody asked for")
+        limits = self._house.limits
         try:
-            return await socket.request(frame, self._house.limits.step_timeout_s)
-        except TimeoutError:
-            limit_s = self._house.limits.step_timeout_s
-            raise self._lost(EnvLost, f"no answer to a step within {limit_s:g} s") from None
-        except ConnectionClosed as error:
-            if close_code(error) == TOO_BIG_CLOSE:
-                limit = self._opener.limits.socket.max_frame_bytes
-                said = f"the environment's answer is larger than max_frame_bytes, {limit:,} ({error})"
-                raise self._lost(PayloadTooLarge, said) from error
-            raise self._lost(EnvLost, f"the connection closed during a step ({error})") from error
-        except EnvProtocolError as error:
-            raise self._lost(EnvProtocolError, error.message) from error
+            return await socket.request(frame, limits.step_timeout_s)
+        except UNANSWERED as error:
+            most = self._opener.limits.socket.max_frame_bytes
+            raise self._lost(*loss(error, step_timeout_s=limits.step_timeout_s, max_frame_bytes=most)) from error
         except asyncio.CancelledError:
             self._lose(Failure("cancelled", "the client went away during a step"))
             raise
@@ -238,12 +218,12 @@ class Session:
         """Open the episode again on a new socket: only before its first step, and only where it is the same episode."""
         if self._episode.steps:
             raise self._lost(EnvLost, "the connection closed between two steps")
-        self._forget_socket()
+        self._holding.drop()
         log.info("reopening before the first step", session=self.handle, env=self.environment.name)
         try:
             opened = await self._opener.reopened(self._episode.reset)
         except RollgymError as error:
-            self._lose(Failure(_kind(error), error.message))
+            self._lose(Failure(loss_kind(error), error.message))
             raise
         if not self.is_live or not self._episode.is_had_again(opened.initial):
             self._house.closers.close(opened.socket, opened.slot)
@@ -299,7 +279,7 @@ class Session:
     def _verified(self) -> Verification:
         if self.state in (SessionState.CLOSING, SessionState.CLOSED):
             raise SessionClosed("the session is closed: it was never verified", env=self.environment.name)
-        if self.is_live and self._socket is None and not self._episode.done:
+        if self.is_live and self.socket is None and not self._episode.done:
             self._lose(Failure("env_lost", "the connection closed before the first step"))
         result = self._episode.verification(self.failure)
         self._house.metrics.verified(result.outcome)
@@ -340,16 +320,13 @@ class Session:
         """Let go of the episode, politely, in the background."""
         if not self.is_live:
             return None
-        socket, slot = self._socket, self._slot
-        self._socket = self._slot = None
         self.state = into
-        closing: asyncio.Task[None] | None = None
-        if socket is not None and slot is not None:
-            closing = self._house.closers.close(socket, slot)
+        closing = self._holding.close()
+        if closing is not None:
             closing.add_done_callback(self._closed)
         else:
             self._closed(None)
-        self._ended(reason, was_open=True)
+        self._ended(reason)
         return closing
 
     def _closed(self, _: object) -> None:
@@ -361,51 +338,32 @@ class Session:
         if not self.is_live:  # closed or reclaimed meanwhile: that is why the socket went
             return SessionClosed(f"the session is {self.state.value}", env=self.environment.name)
         error = kind(f"{self.environment.name}: {reason}", env=self.environment.name, steps=self.steps)
-        self._lose(Failure(_kind(error), reason))
+        self._lose(Failure(loss_kind(error), reason))
         return error
 
     def _lose(self, failure: Failure, reason: str = "lost") -> None:
         if not self.is_live:
             return
-        was_open = self.state is not SessionState.OPENING
         self.state, self.failure = SessionState.LOST, failure
-        self._forget_socket()
+        self._holding.drop()
         log.info(
             "session lost", session=self.handle, env=self.environment.name, kind=failure.kind, reason=failure.reason
         )
-        self._ended(reason, was_open=was_open)
-
-    def _forget_socket(self) -> None:
-        socket, slot = self._socket, self._slot
-        self._socket = self._slot = None
-        if socket is not None:
-            socket.on_lost(None)
-            socket.drop()
-        if slot is not None:
-            slot.release()
+        self._ended(reason)
 
     def _socket_lost(self) -> None:
         """The socket ended by itself. During a step the caller finds out; before the first one it may be had again."""
         if self.state is SessionState.BUSY:
             return
-        self._forget_socket()
+        self._holding.drop()
         if self._episode.steps:
             self._lose(Failure("env_lost", "the connection closed between two steps"))
 
-    def _ended(self, reason: str, *, was_open: bool) -> None:
+    def _ended(self, reason: str) -> None:
         self._episode.take_initial()
         self.tools = None
-        self._house.metrics.session_ended(reason, was_open=was_open)
+        self._house.metrics.session_ended(reason)
         self._house.ended(self)
-
-
-def _kind(error: RollgymError) -> str:
-    """The failure vocabulary's word for an error that ended a session."""
-    return FailureClass.ENV_PROTOCOL if isinstance(error, PayloadTooLarge) else failure_class(error)
-
-
-def _told(frame: ErrorFrame) -> str:
-    return f"the environment server answered {frame.code or 'an error'}: {frame.message}"
 
 
 def _now() -> float:
