@@ -21,7 +21,7 @@ CAPACITY = "CAPACITY_REACHED"
 
 @dataclass
 class Stats:
-    """What the server saw. `active`: sessions that hold a slot now."""
+    """What the server saw. `active`: sessions that hold a slot now; `handshaking`: upgrades without an answer yet."""
 
     active: int = 0
     peak: int = 0
@@ -31,6 +31,8 @@ class Stats:
     steps: list[Frame] = field(default_factory=list)
     closes: int = 0
     handshakes: list[float] = field(default_factory=list)
+    handshaking: int = 0
+    peak_handshaking: int = 0
 
 
 @dataclass
@@ -42,6 +44,7 @@ class EnvServer:
     refusing: bool = False
     says_max: bool = True
     handshake_delay_s: float = 0.0
+    drops_handshakes: bool = False
     answers_close: bool = True
     upgrade_status: int | None = None
     upgrade_headers: dict[str, str] = field(default_factory=dict)
@@ -84,14 +87,26 @@ class EnvServer:
             return connection.respond(200, json.dumps(self.schemas))
         if request.path != "/ws":
             return connection.respond(404, "")
-        self.stats.handshakes.append(asyncio.get_running_loop().time())
-        await asyncio.sleep(self.handshake_delay_s)
+        if self.drops_handshakes:
+            connection.transport.abort()
+        await self._shaking_hands(connection)
         if self.upgrade_status is not None:
             response = connection.respond(self.upgrade_status, "not now")
             for name, value in self.upgrade_headers.items():
                 response.headers[name] = value
             return response
         return None
+
+    async def _shaking_hands(self, connection: ServerConnection) -> None:
+        """Take as long as told, or until the client hangs up."""
+        stats = self.stats
+        stats.handshakes.append(asyncio.get_running_loop().time())
+        stats.handshaking += 1
+        stats.peak_handshaking = max(stats.peak_handshaking, stats.handshaking)
+        try:
+            await asyncio.wait({connection.connection_lost_waiter}, timeout=self.handshake_delay_s)
+        finally:
+            stats.handshaking -= 1
 
     async def _handle(self, connection: ServerConnection) -> None:
         stats = self.stats

@@ -146,7 +146,11 @@ async def test_a_failed_seed_may_be_tried_again_under_its_id() -> None:
     async with env_server(refusing=True) as env, resources(env.url, patience_s=0.2) as found:
         assert (await post(found, "/seed_session", seed_of("s1"))).status_code == 503
         env.refusing = False
-        assert (await post(found, "/seed_session", seed_of("s1"))).status_code == 200
+
+        async def opens() -> bool:
+            return (await post(found, "/seed_session", seed_of("s1"))).status_code == 200
+
+        assert await eventually(opens)  # a refused server is asked again only after a pause
 
 
 async def test_a_caller_assigned_session_is_played_by_its_cookie_only() -> None:

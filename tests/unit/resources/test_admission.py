@@ -182,6 +182,18 @@ async def test_many_timeouts_without_a_success_count_as_a_refusal() -> None:
     waiting.cancel()
 
 
+@pytest.mark.parametrize("verdict", [AT_CAPACITY, TIMED_OUT], ids=["refused", "timed out"])
+async def test_a_probe_that_fails_puts_off_the_next_one(verdict: Verdict) -> None:
+    found = gate(Backoff(base_s=0.05, cap_s=60.0, jitter=lambda: 1.0))
+    await full(found, 1)
+    delays = []
+    for _ in range(4):
+        begun = found.now()
+        (await admitted(found.place())).release(verdict)
+        delays.append(found.now() - begun)
+    assert delays == [pytest.approx(expected, abs=0.045) for expected in (0.05, 0.1, 0.2, 0.4)]
+
+
 async def test_timeouts_of_attempts_older_than_a_success_do_not_count() -> None:
     found = gate()
     old = [await admitted(found.place()) for _ in range(FAILURES_THAT_REFUSE)]

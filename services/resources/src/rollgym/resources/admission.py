@@ -3,7 +3,8 @@
 A gate learns from the server's answers. After a refusal, our sessions at that moment are its ceiling: below it, a freed
 slot admits the next waiter at once; at it, one waiter probes, after a back-off that grows while probes are refused, and
 each success lets one more probe at a time, so that probing doubles with each round. A failure that says nothing about
-capacity (a timeout, a reset) delays that one waiter; several in a row without a success count as a refusal.
+capacity (a timeout, a reset) delays that one waiter; of a probe, or several in a row without a success, it counts as a
+refusal.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ class Gate:
     def _learn(self, slot: Slot, verdict: Verdict) -> None:
         if not verdict.refusal and slot.started_at >= self._last_success:
             self._failures += 1
-        if not verdict.refusal and self._failures < FAILURES_THAT_REFUSE:
+        if not verdict.refusal and not slot.probe and self._failures < FAILURES_THAT_REFUSE:
             return
         self._failures = 0
         self.ceiling = self.confirmed
