@@ -1,12 +1,33 @@
 """Sockets and file descriptors of a process: the listening socket, and how many files may be open."""
 
+import contextlib
 import errno
 import resource
 import socket
+from typing import Any
 
 from rollgym.common.errors import ConfigurationError
 
 BACKLOG = 4096
+SPARE_FILES = 64
+"""Open files that a process needs for itself, whatever it serves."""
+BURSTS = 3
+"""So many times what waits to be accepted may be there before the first of it is answered and, if need be, refused."""
+
+# Whoever went away without a word, as a machine does that lost its power or its network, is gone after 50 s.
+KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+
+
+def keep_alive(connection: Any) -> None:
+    """Let the kernel notice a peer that is gone; a listening socket's connections have it too."""
+    for level, option, value in KEEPALIVE:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(level, option, value)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -19,8 +40,9 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keep_alive(listener)
         listener.bind((host, port))
-        listener.listen(BACKLOG)
+        listener.listen(backlog())
         listener.setblocking(False)
     except (OSError, UnicodeError) as error:
         listener.close()
@@ -46,6 +68,26 @@ def address(listener: socket.socket) -> tuple[str, int]:
 
 def url_of(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def backlog() -> int:
+    """Connections that may wait to be accepted: they are accepted all at once, so few open files mean few."""
+    return min(BACKLOG, _burst(open_files_possible()))
+
+
+def open_files_possible() -> int:
+    """How many files this process may have open, once `raise_open_file_limit` has been called."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if hard == resource.RLIM_INFINITY else hard
+
+
+def served_at_once(open_files: int, files_each: int) -> int:
+    """How many clients can be served at a time with so many open files, each of them taking `files_each`."""
+    return max(1, (open_files - SPARE_FILES - BURSTS * _burst(open_files)) // files_each)
+
+
+def _burst(open_files: int) -> int:
+    return max(16, (open_files - SPARE_FILES) // 8)
 
 
 def raise_open_file_limit() -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import TypeVar
 from pydantic_settings import BaseSettings
 
 from rollgym.common.app import Service
+from rollgym.common.errors import ConfigurationError
 from rollgym.common.service import run_service
 from rollgym.common.settings import did_you_mean, parse_settings
 
@@ -21,7 +22,7 @@ def service_command(
     settings: type[SettingsT],
     service: Callable[[SettingsT], Service],
 ) -> int:
-    """Run ``prog serve``; anything else teaches and exits 2 (``--help``: 0)."""
+    """Run ``prog serve``; anything else teaches and exits 2 (``--help``: 0), a mistake ends with one line and 2."""
     usage = f"usage: {prog} serve [flags]\n\n{description}\n\nSee {prog} serve --help for the flags."
     if not argv:
         print(usage, file=sys.stderr)
@@ -32,4 +33,10 @@ def service_command(
     if argv[0] != "serve":
         print(f"{prog}: unknown command {argv[0]!r}{did_you_mean(argv[0], ['serve'])}\n{usage}", file=sys.stderr)
         return 2
-    return run_service(service(parse_settings(settings, argv[1:], prog=f"{prog} serve", description=description)))
+    parsed = parse_settings(settings, argv[1:], prog=f"{prog} serve", description=description)
+    try:
+        described = service(parsed)
+    except ConfigurationError as error:
+        print(f"{prog}: {error.message}", file=sys.stderr)
+        return 2
+    return run_service(described)

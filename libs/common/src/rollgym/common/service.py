@@ -20,7 +20,7 @@ import uvicorn
 import uvloop
 
 from rollgym.common.app import OPEN_PATHS, Service, build_app, error_response
-from rollgym.common.binding import BACKLOG, address, bind, raise_open_file_limit, url_of
+from rollgym.common.binding import address, backlog, bind, raise_open_file_limit, url_of
 from rollgym.common.errors import ConfigurationError
 from rollgym.common.gc_tuning import GcWatch, tune_gc
 from rollgym.common.logs import configure_logging, get_logger
@@ -69,7 +69,7 @@ async def _serve(service: Service, listener: socket.socket) -> int:
         log_config=None,
         access_log=False,
         lifespan="on",
-        backlog=BACKLOG,
+        backlog=backlog(),
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, int(settings.stop_timeout_s / 2)),
         server_header=False,

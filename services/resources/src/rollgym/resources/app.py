@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI
 
 from rollgym.common.service import Service
+from rollgym.resources.capacity import session_limit
 from rollgym.resources.metrics import ResourcesMetrics
 from rollgym.resources.routes import routes
 from rollgym.resources.server import ResourcesServer
@@ -15,13 +16,17 @@ from rollgym.resources.settings import ResourcesSettings
 
 
 def create_service(settings: ResourcesSettings) -> Service:
-    """The service that `run_service` runs: sessions over HTTP, for the environments that `settings` names."""
+    """The service that `run_service` runs: sessions over HTTP, for the environments that `settings` names.
+
+    Raises ConfigurationError for more sessions than this process can open files for.
+    """
+    max_sessions = session_limit(settings.max_sessions)
     server: ResourcesServer | None = None
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         nonlocal server
-        app.state.resources = server = ResourcesServer(settings, metrics)
+        app.state.resources = server = ResourcesServer(settings, metrics, max_sessions=max_sessions)
         async with server.serving():
             yield
 

@@ -35,7 +35,7 @@ class SessionBook:
         metrics: ResourcesMetrics,
         limits: SessionLimits,
         *,
-        max_sessions: int | None,
+        max_sessions: int,
         remembered: int,
     ) -> None:
         self._house = SessionHouse(closers, metrics, limits, ended=self._session_ended)
@@ -72,7 +72,7 @@ class SessionBook:
         """Raises ServerFull at our own limit, and while this process stops."""
         if self._stopping:
             raise EnvBusy("this server is stopping", retry_after_s=5)
-        if self._max_sessions is not None and len(self._live) >= self._max_sessions:
+        if len(self._live) >= self._max_sessions:
             raise ServerFull(
                 f"this server holds {len(self._live)} sessions, its limit",
                 max_sessions=self._max_sessions,

@@ -27,6 +27,7 @@ from rollgym.resources.tools import ToolSet
 log = get_logger(__name__)
 
 LOOK_S = 2.0
+FEW_SESSIONS = 2048
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class EnvironmentDoor:
 class ResourcesServer:
     """Everything of one server but HTTP. Built inside the running loop; `serving` surrounds its life."""
 
-    def __init__(self, settings: ResourcesSettings, metrics: ResourcesMetrics) -> None:
-        self.settings, self.metrics = settings, metrics
+    def __init__(self, settings: ResourcesSettings, metrics: ResourcesMetrics, *, max_sessions: int) -> None:
+        self.settings, self.metrics, self._max_sessions = settings, metrics, max_sessions
         self.environments = Environments(settings.environments())
         key = settings.signing_key.get_secret_value() if settings.signing_key else None
         self.signer = Signer(key)
@@ -52,7 +53,7 @@ class ResourcesServer:
             self.closers,
             metrics,
             SessionLimits(settings.step_timeout_s, settings.close_wait_s),
-            max_sessions=settings.max_sessions,
+            max_sessions=max_sessions,
             remembered=settings.remembered_sessions,
         )
         self._limits = OpeningLimits(
@@ -88,6 +89,8 @@ class ResourcesServer:
             idle_timeout_s=settings.idle_timeout_s, step_timeout_s=settings.step_timeout_s
         ):
             log.warning(warning)
+        if settings.max_sessions is None and self._max_sessions < FEW_SESSIONS:
+            log.warning("few open files: past so many sessions seeds are refused", max_sessions=self._max_sessions)
         tasks = [asyncio.create_task(self.book.reclaim_idle(settings.idle_timeout_s), name="reclaim")]
         if settings.ping_interval_s:
             keepalive = Keepalive(

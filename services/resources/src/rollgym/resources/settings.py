@@ -72,7 +72,9 @@ class ResourcesSettings(ServiceSettings):
         description="Seconds that a close waits for the calls ahead of it before it cuts them off",
     )
 
-    max_sessions: int | None = Field(None, ge=1, description="Sessions that this server holds at most; default: any")
+    max_sessions: int | None = Field(
+        None, ge=1, description="Sessions that this server holds at most; default: as many as its open files allow"
+    )
     max_handshakes: int = Field(128, ge=1, description="Handshakes in progress with one environment server at most")
     max_frame_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="Largest frame taken from an environment")
     remembered_sessions: int = Field(
