@@ -6,19 +6,17 @@ import asyncio
 import contextlib
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
 from prometheus_client import CollectorRegistry, generate_latest
 
 from rollgym.common.binding import address, bind, url_of
 from rollgym.common.errors import ConfigurationError, HeadError
 from rollgym.common.logs import get_logger
 from rollgym.common.registration import ServerRegistration, advertised_host, new_instance_id, registered
-from rollgym.common.service import Service, UvicornServer, build_app
-from rollgym.common.settings import ServiceSettings
 from rollgym.driver.background import repeatedly
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.fleet import HeadClient
@@ -59,14 +57,11 @@ async def serving_metrics(
     if listener is None:
         yield None
         return
+    # Imported here: a run that serves no metrics has no use for an HTTP server.
+    from rollgym.driver.metrics_server import metrics_server
+
     host, port = address(listener)
-    service = Service("driver", "driver", ServiceSettings(), registry=registry)
-    server = UvicornServer(
-        uvicorn.Config(
-            build_app(service), log_config=None, access_log=False, timeout_graceful_shutdown=1, server_header=False
-        )
-    )
-    serving = asyncio.create_task(server.serve(sockets=[listener]), name="metrics-server")
+    started_at = time.time()
     reached_at = advertised_host(host, config.advertise_host)
 
     def registration() -> ServerRegistration:
@@ -78,20 +73,15 @@ async def serving_metrics(
             port=port,
             url=url_of(reached_at, port),
             pid=os.getpid(),
-            started_at=service.started_at,
+            started_at=started_at,
         )
 
     token = config.token.get_secret_value() if config.token else None
-    try:
-        async with contextlib.AsyncExitStack() as stack:
-            if head_url is not None:
-                await stack.enter_async_context(
-                    registered(head_url, new_instance_id("driver"), registration, token=token)
-                )
-            yield url_of(host, port)
-    finally:
-        server.should_exit = True
-        await serving
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(metrics_server(listener, registry))
+        if head_url is not None:
+            await stack.enter_async_context(registered(head_url, new_instance_id("driver"), registration, token=token))
+        yield url_of(host, port)
 
 
 @dataclass
