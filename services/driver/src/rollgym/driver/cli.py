@@ -1,36 +1,36 @@
-"""The `gym` command: reads words, calls what they ask for, turns the end into text and an exit code."""
+"""The `gym` command: reads words, calls what they ask for, turns the end into text and an exit code.
+
+What only one command needs is imported by the function that defines or runs it: `gym version` waits for no HTTP
+client, and a run has nothing on its heap that it never uses.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rollgym.common.errors import ArtifactError, ConfigurationError, HeadError
-from rollgym.common.logs import configure_logging
 from rollgym.common.redaction import redact_text
-from rollgym.common.settings import did_you_mean
-from rollgym.driver.config import DEFAULT_HEAD_URL
-from rollgym.driver.config_loading import load_config
+from rollgym.driver.command_parser import USAGE_EXIT, CommandParser
 from rollgym.driver.console import Console, console_output
-from rollgym.driver.entry_points import run_no_serve, run_serving
-from rollgym.driver.evals.commands import add_eval_commands
-from rollgym.driver.event_loop import driver_event_loop
-from rollgym.driver.reference import settings_reference
-from rollgym.driver.run_report import RunReport, exit_code
-from rollgym.driver.serving import ServeError
-from rollgym.driver.simulate.command import add_simulate_command
-from rollgym.driver.status import show_environments, show_status
-from rollgym.driver.summary import summary_json, summary_text
+from rollgym.driver.errors import ServeError
 
-USAGE_EXIT = 2
+if TYPE_CHECKING:
+    from rollgym.driver.run_report import RunReport
+
+_EVAL_COMMANDS = {
+    "aggregate": "merge shards; metrics over the union",
+    "profile": "pass rates per task; the hardest, flakiest and slowest tasks",
+    "compare": "paired difference of two runs, with its interval",
+    "report": "one HTML file about a run",
+}
 
 _EVAL_RUN_EPILOG = """\
 exit codes:
@@ -50,14 +50,6 @@ settings (key=value, ++key=value; also keys of the --config file):
 """
 
 
-class _Parser(ArgumentParser):
-    """Errors in one line, with a suggestion, exit 2."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}\n{self.prog}: see {self.prog} --help", file=sys.stderr)
-        raise SystemExit(USAGE_EXIT)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -65,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, extra = parser.parse_known_args(words)
     if extra:
         _refuse_unknown(parser, run_parser, arguments, extra)
-    configure_logging("driver", "debug" if getattr(arguments, "debug", False) else "warning", plain=True)
+    if arguments.run is not _version:  # which logs nothing
+        _log_to_stderr(debug=getattr(arguments, "debug", False))
     try:
         code: int = arguments.run(arguments)
     except (ConfigurationError, HeadError) as error:
@@ -77,6 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     return code
+
+
+def _log_to_stderr(*, debug: bool) -> None:
+    from rollgym.common.logs import configure_logging
+
+    configure_logging("driver", "debug" if debug else "warning", plain=True)
 
 
 def _complain(*lines: str) -> None:
@@ -96,40 +95,62 @@ def run_main() -> NoReturn:
     raise SystemExit(code)
 
 
-def _parsers() -> tuple[_Parser, _Parser]:
-    parser = _Parser(prog="gym", description="Collect agent rollouts against RL environments, at high concurrency.")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+def _parsers() -> tuple[CommandParser, CommandParser]:
+    """The parser of all words, and that of `gym eval run`."""
+    purpose = "Collect agent rollouts against RL environments, at high concurrency."
+    parser = CommandParser(prog="gym", description=purpose)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     evals = commands.add_parser("eval", help="run evaluations")
-    eval_commands = evals.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    eval_commands = evals.add_subparsers(title="commands", metavar="COMMAND", required=True)
     run = eval_commands.add_parser(
         "run",
         help="collect rollouts for a task file",
         description="Collect rollouts for every task of a file, and write results that can be trusted and resumed.",
-        epilog=_EVAL_RUN_EPILOG + settings_reference(),
         formatter_class=RawDescriptionHelpFormatter,
+        define=_define_eval_run,
     )
-    _eval_run_flags(run)
-    add_eval_commands(eval_commands)
-    status = commands.add_parser("status", help="servers and runs that a head knows")
-    _head_flags(status)
-    status.set_defaults(
-        run=lambda arguments: asyncio.run(show_status(arguments.head, arguments.token, as_json=arguments.json))
-    )
+    for name, about in _EVAL_COMMANDS.items():
+        eval_commands.add_parser(name, help=about, define=partial(_define_eval_command, name))
+    commands.add_parser("status", help="servers and runs that a head knows", define=_define_status)
     env = commands.add_parser("env", help="environments")
-    env_commands = env.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
-    listing = env_commands.add_parser("list", help="environments that a head's servers play, with their tools")
-    _head_flags(listing)
-    listing.set_defaults(
-        run=lambda arguments: asyncio.run(show_environments(arguments.head, arguments.token, as_json=arguments.json))
+    env_commands = env.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    env_commands.add_parser(
+        "list", help="environments that a head's servers play, with their tools", define=_define_env_list
     )
-    add_simulate_command(commands)
+    commands.add_parser("simulate", help="measure the driver under full load", define=_define_simulate)
     versions = commands.add_parser("version", help="versions of gym and of Python")
     versions.add_argument("--json", action="store_true", help="as JSON")
     versions.set_defaults(run=_version)
     return parser, run
 
 
-def _eval_run_flags(run: ArgumentParser) -> None:
+def _define_eval_command(name: str, parser: ArgumentParser) -> None:
+    from rollgym.driver.evals.commands import define_eval_command
+
+    define_eval_command(name, parser)
+
+
+def _define_simulate(parser: ArgumentParser) -> None:
+    from rollgym.driver.simulate.command import define_simulate
+
+    define_simulate(parser)
+
+
+def _define_status(parser: ArgumentParser) -> None:
+    _head_flags(parser)
+    parser.set_defaults(run=_status)
+
+
+def _define_env_list(parser: ArgumentParser) -> None:
+    _head_flags(parser)
+    parser.set_defaults(run=_env_list)
+
+
+def _define_eval_run(run: ArgumentParser) -> None:
+    from rollgym.driver.config import DEFAULT_HEAD_URL
+    from rollgym.driver.reference import settings_reference
+
+    run.epilog = _EVAL_RUN_EPILOG + settings_reference()
     run.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
     run.add_argument("--input", dest="input_jsonl_fpath", default=SUPPRESS, metavar="FILE", help="task file")
     run.add_argument("--output", dest="output_jsonl_fpath", default=SUPPRESS, metavar="FILE", help="results file")
@@ -175,6 +196,8 @@ def _eval_run_flags(run: ArgumentParser) -> None:
 
 
 def _head_flags(parser: ArgumentParser) -> None:
+    from rollgym.driver.config import DEFAULT_HEAD_URL
+
     parser.add_argument("--head", default=DEFAULT_HEAD_URL, metavar="URL", help="the head (%(default)s)")
     parser.add_argument(
         "--token", default=os.environ.get("ROLLGYM_TOKEN"), metavar="TOKEN", help="its bearer token, or ROLLGYM_TOKEN"
@@ -182,8 +205,10 @@ def _head_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
-def _refuse_unknown(parser: _Parser, run_parser: _Parser, arguments: Namespace, extra: list[str]) -> None:
+def _refuse_unknown(parser: CommandParser, run_parser: CommandParser, arguments: Namespace, extra: list[str]) -> None:
     """Take Hydra's ``~key`` and ``+key=value``, wherever they stand; refuse the rest with a suggestion."""
+    from rollgym.common.settings import did_you_mean
+
     chosen = run_parser if arguments.run is _eval_run else parser
     flags = [option for action in chosen._actions for option in action.option_strings]
     for word in extra:
@@ -193,7 +218,29 @@ def _refuse_unknown(parser: _Parser, run_parser: _Parser, arguments: Namespace, 
         arguments.overrides.append(word)
 
 
+def _status(arguments: Namespace) -> int:
+    import asyncio
+
+    from rollgym.driver.status import show_status
+
+    return asyncio.run(show_status(arguments.head, arguments.token, as_json=arguments.json))
+
+
+def _env_list(arguments: Namespace) -> int:
+    import asyncio
+
+    from rollgym.driver.status import show_environments
+
+    return asyncio.run(show_environments(arguments.head, arguments.token, as_json=arguments.json))
+
+
 def _eval_run(arguments: Namespace) -> int:
+    import asyncio
+
+    from rollgym.driver.config_loading import load_config
+    from rollgym.driver.entry_points import run_no_serve, run_serving
+    from rollgym.driver.event_loop import driver_event_loop
+
     with console_output() as console:
         flags = _flag_settings(arguments)
         config = load_config(arguments.config, arguments.overrides, flags, _shared_secrets())
@@ -207,6 +254,9 @@ def _eval_run(arguments: Namespace) -> int:
 
 
 def _show_end(report: RunReport, console: Console, *, as_json: bool, require_complete: bool) -> int:
+    from rollgym.driver.run_report import exit_code
+    from rollgym.driver.summary import summary_json, summary_text
+
     code = exit_code(report, require_complete=require_complete)
     summary: Any = {**summary_json(report), "exit_code": code}
     console.result(json.dumps(summary, indent=2) if as_json else summary_text(report))
@@ -226,6 +276,8 @@ def _shared_secrets() -> dict[str, Any]:
 
 
 def _version(arguments: Namespace) -> int:
+    from importlib.metadata import version
+
     names = ("rollgym-driver", "rollgym-common")
     versions = {name: version(name) for name in names} | {"python": sys.version.split()[0]}
     print(

@@ -1,23 +1,15 @@
 """From files, overrides and flags to one valid `RolloutCollectionConfig`, or to an error that says what to correct.
 
-A configuration is a YAML file with Hydra overrides on top (``key=value``, ``++key=value``, ``~key``), composed by
-hydra-core. Flags of the command are overrides by another name and come last.
+A configuration is a YAML file with Hydra overrides on top (``key=value``, ``++key=value``, ``~key``): `composition`
+makes one of them. Flags of the command are overrides by another name and come last.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-from hydra import compose, initialize_config_dir
-from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
 from rollgym.common.errors import ConfigurationError
@@ -25,7 +17,6 @@ from rollgym.common.settings import did_you_mean
 from rollgym.driver.config import RolloutCollectionConfig, ServeSettings
 from rollgym.driver.policies.settings import PolicySettings
 
-_OVERRIDE_KEY = re.compile(r"^(?P<mode>\+\+|\+|~)?(?P<key>[\w./@-]+)(=|$)")
 _SECTIONS: Mapping[str, type[BaseModel]] = {"policy": PolicySettings, "serve": ServeSettings}
 
 
@@ -39,7 +30,7 @@ def load_config(
 
     Raises ConfigurationError with one line per problem: the field, the value, what is allowed, a did-you-mean.
     """
-    composed = _compose(config_file, overrides)
+    composed = _composed(config_file, overrides)
     for key, value in flags.items():
         _set(composed, key, value)
     for key, value in (defaults or {}).items():
@@ -58,55 +49,13 @@ def validated(values: Mapping[str, Any]) -> RolloutCollectionConfig:
         ) from None
 
 
-def _compose(config_file: Path | None, overrides: Sequence[str]) -> dict[str, Any]:
-    words = [_forgiving(word, config_file) for word in overrides]
-    if config_file is not None:
-        _check_file(config_file)
-        folder, name = config_file.resolve().parent, config_file.name
-    else:
-        ConfigStore.instance().store(name="rollgym_eval_run", node={})
-        folder, name = Path(__file__).parent, "rollgym_eval_run"
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(version_base=None, config_dir=str(folder)):
-            container = OmegaConf.to_container(compose(config_name=name, overrides=words), resolve=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigurationError(_hydra_message(error)) from error
-    finally:
-        GlobalHydra.instance().clear()
-    if not isinstance(container, dict):
-        raise ConfigurationError(f"{config_file}: must be a mapping of settings, not a {type(container).__name__}")
-    return {str(key): value for key, value in container.items()}
+def _composed(config_file: Path | None, overrides: Sequence[str]) -> dict[str, Any]:
+    if config_file is None and not overrides:
+        return {}
+    # Imported here: a run by flags alone has nothing to compose, and Hydra is a fifth of all that a run imports.
+    from rollgym.driver.composition import compose_settings
 
-
-def _check_file(config_file: Path) -> None:
-    try:
-        content = yaml.safe_load(config_file.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"cannot read the configuration {config_file}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the configuration {config_file} is no YAML: {error}") from error
-    if content is not None and not isinstance(content, dict):
-        raise ConfigurationError(f"{config_file}: must be a mapping of settings, not a {type(content).__name__}")
-
-
-def _forgiving(word: str, config_file: Path | None) -> str:
-    """Let ``key=value`` set a known field that the file does not mention, as ``++key=value`` does.
-
-    A name that is a config group beside the file keeps Hydra's own meaning; an unknown name is refused here, so that
-    a typing error is met with a suggestion.
-    """
-    found = _OVERRIDE_KEY.match(word)
-    if found is None:
-        raise ConfigurationError(f"{word!r} is no override: write key=value, ++key=value or ~key")
-    key = found["key"]
-    if found["mode"] != "~" and "=" not in word:
-        raise ConfigurationError(f"{word!r} has no value: write {word}=VALUE")
-    is_group = config_file is not None and (config_file.resolve().parent / key.split("@")[0]).is_dir()
-    if is_group or found["mode"] == "~":
-        return word
-    _check_key(key)
-    return f"++{word}" if found["mode"] is None else word
+    return compose_settings(config_file, overrides, _check_key)
 
 
 def _check_key(key: str) -> None:
@@ -120,11 +69,6 @@ def _check_key(key: str) -> None:
 
 def _suggestion(name: str, model: type[BaseModel], prefix: str = "") -> str:
     return did_you_mean(prefix + name, [prefix + field for field in model.model_fields]) or "; see gym eval run --help"
-
-
-def _hydra_message(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return "the configuration cannot be composed: " + " ".join(lines)[:500]
 
 
 def _set(values: dict[str, Any], dotted: str, value: Any, *, only_if_absent: bool = False) -> None:

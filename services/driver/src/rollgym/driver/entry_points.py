@@ -20,7 +20,6 @@ from rollgym.driver.fleet import HeadClient
 from rollgym.driver.interruption import Interruption
 from rollgym.driver.run import Run
 from rollgym.driver.run_report import RunReport
-from rollgym.driver.serving import serving_everything
 
 DESCRIPTORS_PER_ROLLOUT = 3
 SPARE_DESCRIPTORS = 64
@@ -45,6 +44,9 @@ def check_open_files(config: RolloutCollectionConfig) -> None:
 
 async def run_serving(config: RolloutCollectionConfig, console: Console, *, debug_slow: bool = False) -> RunReport:
     """Start head, env-bundle and resources, collect, stop them again."""
+    # Imported here: it brings the head's application, which a run with servers that run already never needs.
+    from rollgym.driver.serving import serving_everything
+
     check_open_files(config)
     interruption = Interruption()
     with _signals(interruption, console, drain_on_sigterm=config.drain_on_sigterm):

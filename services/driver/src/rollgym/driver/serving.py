@@ -21,11 +21,12 @@ import httpx
 import uvicorn
 
 from rollgym.common.binding import address, bind, url_of
-from rollgym.common.errors import ConfigurationError, RollgymError
+from rollgym.common.errors import ConfigurationError
 from rollgym.common.logs import get_logger
 from rollgym.common.service import UvicornServer
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.config import RolloutCollectionConfig
+from rollgym.driver.errors import ServeError
 from rollgym.head.app import IN_MEMORY, HeadSettings, create_app
 
 STOP_TIMEOUT_S = 3.0
@@ -36,12 +37,6 @@ _OTHERS_TOKENS = frozenset({"ROLLGYM_ENV_BUNDLE_TOKEN", "ROLLGYM_RESOURCES_TOKEN
 """Meant for servers that others reach; here only this process does."""
 
 log = get_logger(__name__)
-
-
-class ServeError(RollgymError):
-    """A server of an embedded run did not start, or died before it was ready."""
-
-    code = "serve"
 
 
 @dataclass

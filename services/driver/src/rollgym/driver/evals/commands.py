@@ -6,10 +6,10 @@ import contextlib
 import json
 import math
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.console import RenderableType
 
@@ -22,8 +22,6 @@ from rollgym.driver.evals.merge import merge, refuse_output
 from rollgym.driver.evals.profile import profile
 from rollgym.driver.evals.shards import find_results
 from rollgym.driver.evals.tables import aggregate_parts, as_text, comparison_parts, profile_parts
-
-Parser = TypeVar("Parser", bound=ArgumentParser)
 
 _AGGREGATE_EPILOG = """\
 Masked rollouts leave the quality metrics and stay in the coverage; so do failed and missing ones, unless one of the
@@ -49,53 +47,47 @@ examples:
 """
 
 
-def add_eval_commands(commands: _SubParsersAction[Parser]) -> None:
-    """Register the commands under `gym eval`."""
-    _aggregate_flags(
-        commands.add_parser(
-            "aggregate",
-            help="merge shards; metrics over the union",
-            description="Merge the results of shards, and write metrics over all of them.",
-            epilog=_AGGREGATE_EPILOG,
-            formatter_class=RawDescriptionHelpFormatter,
-        )
-    )
-    profiling = commands.add_parser(
-        "profile",
-        help="pass rates per task; the hardest, flakiest and slowest tasks",
-        description="Show a run task by task: pass rates, and the hardest, flakiest and slowest tasks.",
-    )
-    profiling.add_argument("path", type=Path, metavar="RUN", help="results file, or the folder of one run")
-    profiling.add_argument(
+def define_eval_command(name: str, parser: ArgumentParser) -> None:
+    """Say of `gym eval NAME` what it takes and what it runs; NAME is aggregate, profile, compare or report."""
+    _DEFINITIONS[name](parser)
+
+
+def _profile_flags(parser: ArgumentParser) -> None:
+    parser.description = "Show a run task by task: pass rates, and the hardest, flakiest and slowest tasks."
+    parser.add_argument("path", type=Path, metavar="RUN", help="results file, or the folder of one run")
+    parser.add_argument(
         "--pass-at", type=_finite, default=1.0, metavar="REWARD", help="least reward that passes (%(default)s)"
     )
-    _common(profiling, "tasks in each list")
-    profiling.set_defaults(run_command=_profile, run=_run)
-    comparing = commands.add_parser(
-        "compare",
-        help="paired difference of two runs, with its interval",
-        description="Compare two runs over the same tasks: the paired difference with its 95% interval.",
-        epilog=_COMPARE_EPILOG,
-        formatter_class=RawDescriptionHelpFormatter,
+    _common(parser, "tasks in each list")
+    parser.set_defaults(run_command=_profile, run=_run)
+
+
+def _compare_flags(parser: ArgumentParser) -> None:
+    parser.description = "Compare two runs over the same tasks: the paired difference with its 95% interval."
+    parser.epilog = _COMPARE_EPILOG
+    parser.formatter_class = RawDescriptionHelpFormatter
+    parser.add_argument("a", type=Path, metavar="A", help="results file or folder of the run to compare with")
+    parser.add_argument("b", type=Path, metavar="B", help="results file or folder of the other run")
+    parser.add_argument("--metric", default="reward", metavar="NAME", help="any numeric field (%(default)s)")
+    parser.add_argument("--agent", metavar="NAME", help="only this agent's rollouts")
+    _common(parser, "tasks in the list of those that differ most")
+    parser.set_defaults(run_command=_compare, run=_run)
+
+
+def _report_flags(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Write one self-contained HTML file about a run: no network, readable in print and in the dark."
     )
-    comparing.add_argument("a", type=Path, metavar="A", help="results file or folder of the run to compare with")
-    comparing.add_argument("b", type=Path, metavar="B", help="results file or folder of the other run")
-    comparing.add_argument("--metric", default="reward", metavar="NAME", help="any numeric field (%(default)s)")
-    comparing.add_argument("--agent", metavar="NAME", help="only this agent's rollouts")
-    _common(comparing, "tasks in the list of those that differ most")
-    comparing.set_defaults(run_command=_compare, run=_run)
-    reporting = commands.add_parser(
-        "report",
-        help="one HTML file about a run",
-        description="Write one self-contained HTML file about a run: no network, readable in print and in the dark.",
-    )
-    reporting.add_argument("path", type=Path, metavar="RUN", help="results file, or the folder of one run")
-    reporting.add_argument("--output", type=Path, metavar="FILE", help="HTML file (<stem>_report.html beside the run)")
-    reporting.add_argument("--json", action="store_true", help="say as JSON what was written")
-    reporting.set_defaults(run_command=_report, run=_run)
+    parser.add_argument("path", type=Path, metavar="RUN", help="results file, or the folder of one run")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="HTML file (<stem>_report.html beside the run)")
+    parser.add_argument("--json", action="store_true", help="say as JSON what was written")
+    parser.set_defaults(run_command=_report, run=_run)
 
 
 def _aggregate_flags(parser: ArgumentParser) -> None:
+    parser.description = "Merge the results of shards, and write metrics over all of them."
+    parser.epilog = _AGGREGATE_EPILOG
+    parser.formatter_class = RawDescriptionHelpFormatter
     parser.add_argument(
         "--input", nargs="+", action="extend", required=True, metavar="PATTERN", help="results files of the shards"
     )
@@ -213,10 +205,18 @@ def _compare(arguments: Namespace) -> tuple[dict[str, Any], Iterable[RenderableT
 
 
 def _report(arguments: Namespace) -> tuple[dict[str, Any], Iterable[RenderableType]]:
-    # Imported here: drawing takes a quarter of a second to import, which every other command would pay.
+    # Imported here: drawing takes a quarter of a second to import, which the three other commands would pay.
     from rollgym.driver.evals.report import write_report
 
     run = run_at(arguments.path)
     output = arguments.output or run.results.with_name(run.results.stem + "_report.html")
     written = write_report(run, output)
     return written, [f"Written: {output} ({written['bytes']:,} bytes)"]
+
+
+_DEFINITIONS = {
+    "aggregate": _aggregate_flags,
+    "profile": _profile_flags,
+    "compare": _compare_flags,
+    "report": _report_flags,
+}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from typing import Any
 
 from pydantic.fields import FieldInfo
 
@@ -21,9 +20,8 @@ reached over HTTP on loopback. Exit code 0; 1 where exit codes, files and counts
 --check a mark was missed; 2 for a wrong flag."""
 
 
-def add_simulate_command(commands: Any) -> None:
-    """Add `simulate` to the commands of `gym` (argparse's subparsers)."""
-    simulate = commands.add_parser("simulate", help="measure the driver under full load")
+def define_simulate(simulate: ArgumentParser) -> None:
+    """Say of `gym simulate` what there is to simulate."""
     which = simulate.add_subparsers(title="commands", metavar="COMMAND", required=True)
     capacity = which.add_parser(
         "capacity", help="collector, loop, CPU and memory, as a table", description=_DESCRIPTION
