@@ -69,7 +69,7 @@ def test_a_redirect_is_not_followed(run: RunFolder) -> None:
         pytest.param(Answer(body=b"[1, 2]"), id="json-array"),
         pytest.param(Answer(body=b'{"reward": 1.0, "a": "\xff"}'), id="not-utf-8"),
         pytest.param(Answer(body=b'{"a":' * 100_000 + b"1" + b"}" * 100_000), id="nested-100000-deep"),
-        pytest.param(Answer(headers={"X-Long": "x" * 9000}), id="header-of-9000-bytes"),
+        pytest.param(Answer(headers={"X-Long": "x" * 99_000}), id="head-of-99000-bytes"),
     ],
 )
 def test_an_unreadable_answer_is_a_failed_attempt_of_the_agent(run: RunFolder, answer: Answer) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from rollgym.common.errors import AgentRequestFailed, InvalidReward
-from rollgym.driver.payloads import Payload, RolloutFacts
+from rollgym.driver.payloads import Payload
+from rollgym.driver.rollout_facts import RolloutFacts
 
 
 def facts(reward: str | None = "1.0", **fields: Any) -> RolloutFacts:

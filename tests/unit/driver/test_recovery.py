@@ -10,7 +10,7 @@ from rollgym.common.errors import ConfigurationError
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.artifacts.recovery import Recovered, recover
 from rollgym.driver.materialized import Key, MaterializedRows, RowLabels
-from rollgym.driver.payloads import RolloutFacts
+from rollgym.driver.rollout_facts import RolloutFacts
 
 
 def row(task: int, reward: Any = 1.0, **fields: Any) -> str:

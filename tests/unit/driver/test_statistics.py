@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rollgym.driver.outcomes import Failed, Timings
-from rollgym.driver.payloads import RolloutFacts, Tokens
+from rollgym.driver.rollout_facts import RolloutFacts, Tokens
 from rollgym.driver.statistics import MOST_TAG_VALUES, RunStatistics
 
 

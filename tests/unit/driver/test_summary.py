@@ -11,7 +11,7 @@ import pytest
 from rollgym.driver.artifacts.manifest import RolloutCounts
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.outcomes import Failed, Timings
-from rollgym.driver.payloads import Tokens
+from rollgym.driver.rollout_facts import Tokens
 from rollgym.driver.run_report import LoopHealth, RunReport, exit_code
 from rollgym.driver.statistics import RunStatistics
 from rollgym.driver.summary import summary_json, summary_text

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 T = TypeVar("T")
+Text = TypeVar("Text", bytes, bytes | bytearray)
 
 _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
@@ -21,7 +22,7 @@ def _masked(found: re.Match[bytes]) -> bytes:
     return rb"\ufdd0" + found[1] if found[1] else found[0]
 
 
-def mask_lone_surrogates(text: bytes) -> bytes:
+def mask_lone_surrogates(text: bytes | bytearray) -> bytes:
     """JSON text in which every lone surrogate escape is masked; whole pairs and all else stay as they are."""
     return _ESCAPES.sub(_masked, text)
 
@@ -31,7 +32,7 @@ def unmask_lone_surrogates(text: bytes) -> bytes:
     return _MASKED.sub(rb"\\u\1", text) if b"dd0" in text.lower() or b"\xef\xb7\x90" in text else text
 
 
-def decode_masking(text: bytes, decoder: "msgspec.json.Decoder[T]") -> tuple[T, bytes]:
+def decode_masking(text: Text, decoder: "msgspec.json.Decoder[T]") -> tuple[T, Text | bytes]:
     """Decode, masking lone surrogates where they are what stops the decoder.
 
     Returns the value and the text that was decoded: `text` itself, or its masked form. Raises msgspec.DecodeError.

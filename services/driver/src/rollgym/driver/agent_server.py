@@ -5,61 +5,47 @@ A `/run` is sent once. Whatever goes wrong is a failed attempt, and whether anot
 
 from __future__ import annotations
 
-import aiohttp
-
 from rollgym.common import jsonx
 from rollgym.common.errors import AgentRequestFailed
-from rollgym.driver.http_client import (
-    MAX_ANSWER_BYTES,
-    descriptors_error,
-    excerpt,
-    out_of_descriptors,
-    read_bounded,
-)
-from rollgym.driver.owed_row import RowBody
-from rollgym.driver.payload_memory import Reservation
+from rollgym.driver.bulk_http.answer import ExchangeError
+from rollgym.driver.bulk_http.client import BulkClient
+from rollgym.driver.bulk_http.connection import OutgoingBody
+from rollgym.driver.http_client import MAX_ANSWER_BYTES, descriptors_error, excerpt, out_of_descriptors
+from rollgym.driver.owed_row import OwedRow
+from rollgym.driver.payload_memory import PayloadMemory, Reservation
 
 _RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 
 async def post_run(
-    http: aiohttp.ClientSession,
+    http: BulkClient,
     url: str,
-    row: RowBody,
+    row: OwedRow,
+    sending: PayloadMemory,
     memory: Reservation,
     limit_bytes: int = MAX_ANSWER_BYTES,
-) -> bytes:
-    """Send a row to the agent server at `url`; returns the body of its answer, read once `memory` has room for it.
+) -> bytes | bytearray:
+    """Send a row to the agent server at `url`; returns the body of its answer.
 
+    The row is read when `sending` has room for it and let go once it is sent; the answer is received when `memory` has.
     Raises AgentRequestFailed (`terminal` where the answer was a 4xx that a repeat gets again), PayloadTooLarge for an
     answer over `limit_bytes`. Cancellation closes the connection, which an agent server can notice.
     """
     try:
-        async with http.post(f"{url}/run", data=row, allow_redirects=False) as response:
-            await memory.take(response.content_length)
-            body = await read_bounded(response, limit_bytes, "the agent's answer")
-    except aiohttp.ClientError as error:
-        if out_of_descriptors(error):
-            raise descriptors_error(url) from error
-        raise AgentRequestFailed(f"{url}/run: {_what_happened(error)}", url=url) from error
-    except OSError as error:
+        with sending.reservation() as room:
+            await room.take(row.size)
+            body = OutgoingBody(row.size, row.read, room.give_back)
+            answer = await http.post(f"{url}/run", body, memory, limit_bytes)
+    except (ExchangeError, OSError) as error:
         if out_of_descriptors(error):
             raise descriptors_error(url) from error
         raise AgentRequestFailed(f"{url}/run: {error}", url=url) from error
-    if response.status < 300:
-        return body
-    final = 300 <= response.status < 500 and response.status not in _RETRYABLE_STATUSES
+    if answer.status < 300:
+        return answer.body
+    final = 300 <= answer.status < 500 and answer.status not in _RETRYABLE_STATUSES
     raise AgentRequestFailed(
-        f"the agent answered {response.status}: {_detail(body)}", status=response.status, terminal=final
+        f"the agent answered {answer.status}: {_detail(bytes(answer.body))}", status=answer.status, terminal=final
     )
-
-
-def _what_happened(error: aiohttp.ClientError) -> str:
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the server closed the connection without an answer"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the answer broke off"
-    return str(error) or type(error).__name__
 
 
 def _detail(body: bytes) -> str:

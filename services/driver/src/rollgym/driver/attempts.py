@@ -9,24 +9,24 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 
-import aiohttp
-
 from rollgym.common.errors import RollgymError, RolloutTimeout
 from rollgym.common.failures import FailureClass, failure_class
 from rollgym.common.logs import get_logger
 from rollgym.driver.agent import AgentSettings, RolloutProgress, run_rollout
 from rollgym.driver.agent_server import post_run
+from rollgym.driver.bulk_http.client import BulkClient
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.fleet import Fleet, Server
 from rollgym.driver.loop_phases import LoopPhases
 from rollgym.driver.materialized import RowLabels
 from rollgym.driver.metrics import DriverMetrics
 from rollgym.driver.outcomes import Failed, Outcome, Succeeded, Timings
-from rollgym.driver.owed_row import OwedRow, RowBody, readable
+from rollgym.driver.owed_row import OwedRow, readable
 from rollgym.driver.payload_memory import PayloadMemory, Reservation
-from rollgym.driver.payloads import TIMINGS_KEY, Payload, Tokens
+from rollgym.driver.payloads import TIMINGS_KEY, Payload
 from rollgym.driver.policies.protocol import Policy
 from rollgym.driver.resources_client import ResourcesClient
+from rollgym.driver.rollout_facts import Tokens
 from rollgym.driver.rollout_perf import NG_TRAJECTORY_KEY
 from rollgym.driver.task_view import TaskView
 
@@ -41,7 +41,7 @@ class AttemptRunner:
     fleet: Fleet
     policy: Policy
     resources: ResourcesClient
-    http: aiohttp.ClientSession
+    http: BulkClient
     metrics: DriverMetrics
     phases: LoopPhases
     agent_settings: AgentSettings
@@ -103,7 +103,7 @@ class _UnderWay:
     async def _agent_server(self, agent: Server) -> Payload:
         runner = self.runner
         with runner.fleet.occupied(agent):
-            answer = await post_run(runner.http, agent.url, RowBody(self.row, runner.sending), self.memory)
+            answer = await post_run(runner.http, agent.url, self.row, runner.sending, self.memory)
         with runner.phases("decode"):
             payload = Payload(answer)
             if runner.config.capture_payloads is False:

@@ -9,7 +9,7 @@ from rollgym.common.failures import FailureClass
 from rollgym.common.redaction import redact_text
 from rollgym.driver.artifacts.lines import Line
 from rollgym.driver.materialized import Key
-from rollgym.driver.payloads import RolloutFacts, Tokens
+from rollgym.driver.rollout_facts import RolloutFacts, Tokens
 
 MESSAGE_LIMIT = 2048
 

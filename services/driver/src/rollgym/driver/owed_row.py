@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import aiohttp
 import msgspec
-from aiohttp.abc import AbstractStreamWriter
 
 from rollgym.common.surrogates import decode_masking
 from rollgym.driver.materialized import MaterializedRows, RowLabels
 from rollgym.driver.outcomes import Attempt
-from rollgym.driver.payload_memory import PayloadMemory
-
-_CHUNK_BYTES = 64 * 1024
 
 
 class _Fields(msgspec.Struct, gc=False):
@@ -61,22 +56,3 @@ def readable(content: bytes) -> bytes:
 
 def _attempt_index(number: int) -> bytes:
     return b',"_ng_attempt_index":%d' % number
-
-
-class RowBody(aiohttp.Payload):
-    """A row as a request body: read when there is room to send it, and not kept while the answer is awaited."""
-
-    def __init__(self, row: OwedRow, sending: PayloadMemory) -> None:
-        super().__init__(row, content_type="application/json")
-        self._row, self._sending = row, sending
-        self._size = row.size
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return self._row.read().decode(encoding, errors)
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        with self._sending.reservation() as room:
-            await room.take(self._size)
-            body = memoryview(self._row.read())
-            for start in range(0, len(body), _CHUNK_BYTES):
-                await writer.write(body[start : start + _CHUNK_BYTES])

@@ -30,11 +30,24 @@ class Reservation:
 
     async def take(self, size: int | None) -> None:
         """Wait for room for `size` bytes (None: unknown) and hold it, until `give_back` or for ten seconds."""
-        memory = self._memory
-        wanted = min(UNANNOUNCED_BYTES if size is None else size, memory.limit_bytes // LARGEST_SHARE)
-        await memory.acquire(wanted)
-        self._held_bytes = wanted
-        self._expiry = asyncio.get_running_loop().call_later(memory.counted_for_s, self.give_back)
+        counted = self._counted(size)
+        await self._memory.acquire(counted)
+        self._hold(counted)
+
+    def take_now(self, size: int | None) -> bool:
+        """As `take`, where there is room at once and nobody waits; else False, and nothing is held."""
+        counted = self._counted(size)
+        if not self._memory.acquire_now(counted):
+            return False
+        self._hold(counted)
+        return True
+
+    def _counted(self, size: int | None) -> int:
+        return min(UNANNOUNCED_BYTES if size is None else size, self._memory.limit_bytes // LARGEST_SHARE)
+
+    def _hold(self, counted: int) -> None:
+        self._held_bytes = counted
+        self._expiry = asyncio.get_running_loop().call_later(self._memory.counted_for_s, self.give_back)
 
     def give_back(self) -> None:
         if self._expiry is not None:
@@ -63,8 +76,7 @@ class PayloadMemory:
 
     async def acquire(self, size: int) -> None:
         """Returns when `size` bytes fit and are taken. When cancelled, none are, and the place in the queue is free."""
-        if not self._waiting and self._fits(size):
-            self.used_bytes += size
+        if self.acquire_now(size):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, turn))
@@ -77,6 +89,13 @@ class PayloadMemory:
                 turn.cancel()
                 self.release(0)
             raise
+
+    def acquire_now(self, size: int) -> bool:
+        """Take `size` bytes where they fit and nobody waits."""
+        if self._waiting or not self._fits(size):
+            return False
+        self.used_bytes += size
+        return True
 
     def release(self, size: int) -> None:
         """Give `size` bytes back, and let those go on, in order, who fit now."""

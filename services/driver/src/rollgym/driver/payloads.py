@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -18,7 +16,15 @@ import msgspec
 from rollgym.common.errors import AgentRequestFailed, InvalidReward
 from rollgym.common.surrogates import decode_masking, unmask_lone_surrogates
 from rollgym.driver.artifacts.lines import Line
-from rollgym.driver.rollout_perf import NG_PERF_KEY, NG_TRAJECTORY_KEY, Gap, read_trajectory
+from rollgym.driver.rollout_facts import FailureMarks, RolloutFacts, read_response, read_tags
+from rollgym.driver.rollout_perf import (
+    NG_PERF_KEY,
+    NG_TRAJECTORY_KEY,
+    Gap,
+    TrajectoryEvidence,
+    read_evidence,
+    read_trajectory,
+)
 
 _RawObject = dict[str, msgspec.Raw]
 _object_decoder = msgspec.json.Decoder(_RawObject)
@@ -32,93 +38,88 @@ TIMINGS_KEY = "rollgym_timings"
 TOKENS_KEY = "rollgym_tokens"
 
 
-class _TokenDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    input_tokens_details: _TokenDetails | None = None
-    output_tokens_details: _TokenDetails | None = None
-
-
-class _Response(msgspec.Struct):
-    usage: _Usage | None = None
-    status: str | None = None
-
-
 class _AnyUsage(msgspec.Struct):
     usage: _RawObject | None = None
 
 
-_response_decoder = msgspec.json.Decoder(_Response)
 _any_usage_decoder = msgspec.json.Decoder(_AnyUsage)
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """Tokens of one rollout's final response; each None where the model reported none. `cached` is part of `input`."""
-
-    input: int | None = None
-    output: int | None = None
-    cached: int | None = None
-    reasoning: int | None = None
-
-    def to_json(self) -> dict[str, int]:
-        """Those that are known, by name."""
-        known = {"input": self.input, "output": self.output, "cached": self.cached, "reasoning": self.reasoning}
-        return {kind: count for kind, count in known.items() if count is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutFacts:
-    """The numbers that outlive a payload. `reward` is None exactly where the row is masked without one."""
-
-    reward: float | None
-    masked: bool
-    failure_kind: str | None
-    truncated: bool
-    tokens: Tokens
-    perf: dict[str, Any] | None
-    agent: str
-    tags: Mapping[str, str]
-    never_ran: bool
-    """The model read no token, although usage was reported: the agent probably never started."""
-
-
-@dataclass(frozen=True, slots=True)
-class FailureMarks:
-    """What an agent server says of a rollout that it could not finish (`_ng_failure_class` and its kind)."""
-
-    failure_class: str
-    terminal: bool
-    message: str
+_ABSENT = msgspec.Raw(b"")
+_READ = (
+    "reward", "mask_sample", "truncated", "failure_kind", "failure_reason", "error_message", "response", "tags",
+    "responses_create_params", "agent_ref", "_ng_task_index", "_ng_rollout_index", "_ng_attempt_index",
+    "_ng_failure_class", "_ng_failure_terminal", "_ng_no_persist", NG_PERF_KEY, TIMINGS_KEY,
+)  # fmt: skip
+"""The fields that a run reads or puts in. The trajectory is one more, and read where it stands."""
+_Read = msgspec.defstruct(
+    "_Read",
+    [(name, msgspec.Raw, _ABSENT) for name in _READ]
+    + [(NG_TRAJECTORY_KEY, TrajectoryEvidence | msgspec.UnsetType, msgspec.UNSET)],
+)
+_read_decoder = msgspec.json.Decoder(_Read)
 
 
 class Payload:
-    """One verify response as an object of encoded values; decodes a field when it is asked for it."""
+    """One verify response as an object of encoded values; decodes a field when it is asked for it.
 
-    def __init__(self, body: bytes) -> None:
+    One pass over the body finds the fields of `_READ` and reads the trajectory's evidence. All others are looked for
+    only where somebody asks for them, or where the line has to be put together anew.
+    """
+
+    def __init__(self, body: bytes | bytearray) -> None:
         """Raises AgentRequestFailed where `body` is no JSON object in UTF-8."""
+        self._body = body
+        self._changes: dict[str, msgspec.Raw | None] = {}
+        self._evidence: TrajectoryEvidence | None = None
+        self._all: _RawObject | None = None
         try:
             if not body.isascii():
                 body.decode("utf-8")
-            self._fields, self._text = decode_masking(body, _object_decoder)
-            self._added: _RawObject = {}
-            self._rewritten = not self._fields
+            self._read, self._text = self._read_once(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if found := _NO_NUMBER.search(body):
                 raise InvalidReward(f"the reward is no finite number: {found[1].decode()}") from error
             shown = body[:200].decode("utf-8", errors="replace")
             raise AgentRequestFailed(f"the result is no JSON object ({error}): {shown}", terminal=True) from error
-        self._masked_text = self._text is not body
-        self._body = body
+
+    def _read_once(self, body: bytes | bytearray) -> tuple[_RawObject, bytes | bytearray]:
+        """The fields that are read, and the text that they are part of: `body`, or it with its surrogates masked."""
+        try:
+            found, text = decode_masking(body, _read_decoder)
+        except msgspec.ValidationError:  # a trajectory of another shape, or no object
+            fields, text = decode_masking(body, _object_decoder)
+            self._all = fields
+            return fields, text
+        evidence = getattr(found, NG_TRAJECTORY_KEY)
+        self._evidence = None if evidence is msgspec.UNSET else evidence
+        fields = {name: raw for name in _READ if (raw := getattr(found, name)) is not _ABSENT}
+        return fields, text
+
+    def _every(self) -> _RawObject:
+        """All fields of the body, as they came."""
+        if self._all is None:
+            self._all = _object_decoder.decode(self._text)
+        return self._all
+
+    def _now(self) -> _RawObject:
+        """All fields as they are now."""
+        return {name: raw for name, raw in {**self._every(), **self._changes}.items() if raw is not None}
+
+    def _find(self, name: str) -> msgspec.Raw | None:
+        if name in self._changes:
+            return self._changes[name]
+        return self._came(name)
+
+    def _came(self, name: str) -> msgspec.Raw | None:
+        """A field as it came, whatever was put in or dropped since."""
+        if name in _READ or (name == NG_TRAJECTORY_KEY and self._evidence is None):
+            return (self._read if self._all is None else self._all).get(name)
+        return self._every().get(name)
 
     def value(self, name: str) -> Any:
         """One small field, decoded; None where it is absent. A number too large for a float comes as it is."""
-        raw = self._fields.get(name)
+        raw = self._find(name)
         if raw is None:
             return None
         try:
@@ -127,26 +128,25 @@ class Payload:
             return None
 
     def has(self, name: str) -> bool:
-        return name in self._fields
+        return self._find(name) is not None
 
     def raw(self, name: str) -> bytes | None:
-        raw = self._fields.get(name)
+        raw = self._find(name)
         return None if raw is None else bytes(raw)
 
     def put(self, name: str, value: Any) -> None:
         """Set a field; bytes are taken as JSON that is encoded already."""
         encoded = msgspec.Raw(value if isinstance(value, bytes) else _encoder.encode(value))
-        if name in self._fields and name not in self._added:
-            if self._fields[name] == encoded:
-                return
-            self._rewritten = True
+        if self._came(name) == encoded:
+            self._changes.pop(name, None)
         else:
-            self._added[name] = encoded
-        self._fields[name] = encoded
+            self._changes[name] = encoded
 
     def drop(self, name: str) -> None:
-        if self._fields.pop(name, None) is not None and self._added.pop(name, None) is None:
-            self._rewritten = True
+        if self._came(name) is None:
+            self._changes.pop(name, None)
+        else:
+            self._changes[name] = None
 
     def line(self) -> Line:
         """The payload as one line, without its newline, in parts.
@@ -154,13 +154,14 @@ class Payload:
         Where fields were only added, which is the rule, the body's own bytes are a part: they are copied no more.
         """
         body = self._body
-        if not (self._rewritten or self._masked_text or b"\n" in body or b"\r" in body):
-            added = _encoder.encode(self._added)
-            return (body,) if not self._added else (memoryview(body)[: body.rindex(b"}")], b",", added[1:])
-        encoded = _encoder.encode(self._fields)
+        only_added = all(self._came(name) is None for name in self._changes) and (self._read or self._every())
+        if only_added and self._text is body and not (b"\n" in body or b"\r" in body):
+            added = _encoder.encode(self._changes)
+            return (body,) if not self._changes else (memoryview(body)[: body.rindex(b"}")], b",", added[1:])
+        encoded = _encoder.encode(self._now())
         if b"\n" in encoded or b"\r" in encoded:
             encoded = msgspec.json.format(encoded, indent=-1)
-        return (unmask_lone_surrogates(encoded) if self._masked_text else encoded,)
+        return (encoded if self._text is body else unmask_lone_surrogates(encoded),)
 
     def failure_marks(self) -> FailureMarks | None:
         """The failure that an agent server reports in an answer of 200, or None.
@@ -180,17 +181,21 @@ class Payload:
         What of the trajectory could not be used is said in its `gaps`.
         """
         self.drop(NG_PERF_KEY)
-        trajectory = self._fields.get(NG_TRAJECTORY_KEY)
-        if trajectory is None:
+        if self._evidence is not None and NG_TRAJECTORY_KEY not in self._changes:
+            reading = read_evidence(self._evidence, latency_ms)
+        elif (trajectory := self.raw(NG_TRAJECTORY_KEY)) is not None:
+            reading = read_trajectory(trajectory, latency_ms)
+        else:
             return
-        reading = read_trajectory(bytes(trajectory), latency_ms)
         if reading.gaps:
-            self.put(NG_TRAJECTORY_KEY, self._with_gaps(trajectory, reading.gaps))
+            self.put(NG_TRAJECTORY_KEY, self._with_gaps(reading.gaps))
         if reading.perf is not None:
             self.put(NG_PERF_KEY, reading.perf)
 
-    def _with_gaps(self, trajectory: msgspec.Raw, gaps: list[Gap]) -> bytes:
+    def _with_gaps(self, gaps: list[Gap]) -> bytes:
         """The trajectory with `gaps` beside its own; what is none at all is kept apart, and an empty one says so."""
+        trajectory = self._find(NG_TRAJECTORY_KEY)
+        assert trajectory is not None
         try:
             fields = _object_decoder.decode(trajectory)
             own = msgspec.json.decode(fields.get("gaps", b"[]"), type=list[msgspec.Raw])
@@ -205,20 +210,19 @@ class Payload:
     def facts(self) -> RolloutFacts:
         """What the run keeps of this result. Raises InvalidReward where its reward is no measurement."""
         masked = self.value("mask_sample") not in (None, False)
-        response = self._response()
-        tokens = _tokens(response)
+        response = read_response(self._find("response"))
         perf = self.value(NG_PERF_KEY)
         kind = self.value("failure_kind")
         return RolloutFacts(
             reward=self._reward(masked),
             masked=masked,
             failure_kind=kind if isinstance(kind, str) else None,
-            truncated=self.value("truncated") is True or response.status == "incomplete",
-            tokens=tokens,
+            truncated=self.value("truncated") is True or response.incomplete,
+            tokens=response.tokens,
             perf=perf if isinstance(perf, dict) else None,
             agent=self.agent(),
-            tags=_tags(self.value("tags")),
-            never_ran=tokens.input == 0,
+            tags=read_tags(self.value("tags")),
+            never_ran=response.tokens.input == 0,
         )
 
     def agent(self) -> str:
@@ -229,8 +233,8 @@ class Payload:
 
     def numbers(self) -> dict[str, float]:
         """Top-level numbers and booleans, those of the response's usage laid over them; no identity, no mask flag."""
-        found = _numbers(self._fields)
-        response = self._fields.get("response")
+        found = _numbers(self._now())
+        response = self._find("response")
         if response is not None:
             with contextlib.suppress(msgspec.DecodeError):
                 found |= _numbers(_any_usage_decoder.decode(response).usage or {})
@@ -252,15 +256,6 @@ class Payload:
             return None
         shown = "absent" if raw is None else raw[:60].decode(errors="replace")
         raise InvalidReward(f"the reward is no finite number: {shown}", reward=shown)
-
-    def _response(self) -> _Response:
-        raw = self._fields.get("response")
-        if raw is None:
-            return _Response()
-        try:
-            return _response_decoder.decode(raw)
-        except msgspec.DecodeError:
-            return _Response()
 
     def strip_capture(self) -> None:
         """Take the model requests and responses out of `ng_trajectory` and `ng_model_call_capture`."""
@@ -284,27 +279,6 @@ def _numbers(fields: _RawObject) -> dict[str, float]:
         if math.isfinite(number):
             found[name] = number
     return found
-
-
-def _tokens(response: _Response) -> Tokens:
-    usage = response.usage
-    if usage is None:
-        return Tokens()
-    return Tokens(
-        input=usage.input_tokens,
-        output=usage.output_tokens,
-        cached=usage.input_tokens_details.cached_tokens if usage.input_tokens_details else None,
-        reasoning=usage.output_tokens_details.reasoning_tokens if usage.output_tokens_details else None,
-    )
-
-
-def _tags(tags: Any) -> dict[str, str]:
-    """A row's tags as text by name; a list of words counts as tags named ``tag:<word>``; anything else as none."""
-    if isinstance(tags, dict):
-        return {name: str(value) for name, value in tags.items() if isinstance(value, str | int | float)}
-    if isinstance(tags, list):
-        return {f"tag:{word}": "yes" for word in tags if isinstance(word, str)}
-    return {}
 
 
 def _without_payloads(record: bytes, calls_key: str) -> bytes:

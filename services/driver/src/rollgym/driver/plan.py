@@ -27,7 +27,7 @@ from rollgym.driver.materialized import (
     load_materialized,
     materialize,
 )
-from rollgym.driver.payloads import RolloutFacts
+from rollgym.driver.rollout_facts import RolloutFacts
 from rollgym.driver.statistics import RunStatistics
 from rollgym.driver.tasks import TaskSurvey, survey_tasks
 

@@ -88,7 +88,7 @@ def _build_ng_perf(result: Mapping[str, Any], rollout_latency_ms: float | None =
         evidence = msgspec.convert(trajectory, TrajectoryEvidence)
     except msgspec.ValidationError:
         return None
-    return perf_of(evidence, rollout_latency_ms)
+    return read_evidence(evidence, rollout_latency_ms).perf
 
 
 def _attach_ng_perf(
@@ -119,37 +119,38 @@ class TrajectoryReading:
 
 
 def read_trajectory(trajectory: bytes, rollout_latency_ms: float | None) -> TrajectoryReading:
-    """Read the trajectory's JSON without building its payloads.
-
-    A trajectory of a wrong shape, or with contradictions in it, says nothing of performance and gives a gap; a
-    reference to a model call that cannot be matched without guessing gives a gap and is left out of the sums.
-    """
+    """Read the trajectory's JSON without building its payloads; one of a wrong shape is a gap and says nothing."""
     try:
         evidence = _evidence_decoder.decode(trajectory)
     except (msgspec.DecodeError, RecursionError) as error:
         return TrajectoryReading(None, [Gap("trajectory_invalid", detail=str(error)[:200])])
-    gaps = [*_contradictions(evidence), *_unjoined(evidence)]
-    return TrajectoryReading(perf_of(evidence, rollout_latency_ms), gaps)
+    return read_evidence(evidence, rollout_latency_ms)
 
 
-def perf_of(evidence: TrajectoryEvidence, rollout_latency_ms: float | None) -> dict[str, Any] | None:
-    """Turns, tool calls, coverage, token sums (each absent unless a call reported it) and latency in milliseconds.
+def read_evidence(evidence: TrajectoryEvidence, rollout_latency_ms: float | None) -> TrajectoryReading:
+    """Performance, and gaps: contradictions, after which there is none, and references that cannot be joined.
 
-    None where no invocation was observed, or the evidence is wrong (duplicate ids, cyclic parents, negative tokens).
+    A reference to a model call that cannot be matched without guessing is left out of the sums.
     """
-    if not evidence.invocations or _contradictions(evidence):
-        return None
-    owned, owned_by_invocation = _owned_calls(evidence)
+    contradictions = _contradictions(evidence)
+    joined = _join(evidence)
+    sound = evidence.invocations and not contradictions
+    perf = _perf(evidence, joined, rollout_latency_ms) if sound else None
+    return TrajectoryReading(perf, [*contradictions, *joined.gaps])
+
+
+def _perf(evidence: TrajectoryEvidence, joined: _Joined, rollout_latency_ms: float | None) -> dict[str, Any]:
+    """Turns, tool calls, coverage, token sums (each absent unless a call reported it) and latency in milliseconds."""
     turns = Counter(turn.invocation_id for turn in evidence.turns)
     tools = Counter(tool.invocation_id for tool in evidence.tool_calls)
     names = [invocation.invocation_id for invocation in evidence.invocations]
-    num_turns = sum(turns[name] or owned_by_invocation[name] or 1 for name in names)
+    num_turns = sum(turns[name] or joined.calls_of[name] or 1 for name in names)
     perf: dict[str, Any] = {
         "num_turns": num_turns,
         "num_tool_calls": sum(tools[name] for name in names),
-        "token_observability_coverage": min(1.0, len(owned) / num_turns),
+        "token_observability_coverage": min(1.0, len(joined.owned) / num_turns),
     }
-    stats = [call.token_stats for call in owned]
+    stats = [call.token_stats for call in joined.owned]
     for name, reported in (
         ("prompt_tokens", [each.prompt_tokens for each in stats]),
         ("cached_prompt_tokens", [each.cached_tokens for each in stats]),
@@ -218,23 +219,18 @@ class _Calls:
         return [at for at in self.named(ref) if not ref.model_call_id or _agrees(ref, self._calls[at])]
 
 
-def _owned_calls(evidence: TrajectoryEvidence) -> tuple[list[_ModelCall], Counter[str]]:
-    """Calls that an invocation references, each once, and how many each invocation claimed first.
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Which model calls the invocations reference: each once, however many references match it."""
 
-    A reference counts only if it matches exactly one call; a call is counted once however many references match it.
-    """
-    calls = _Calls(evidence.model_calls)
-    claimed: dict[int, str] = {}
-    for invocation in evidence.invocations:
-        for ref in invocation.model_calls:
-            candidates = calls.matching(ref)
-            if len(candidates) == 1:
-                claimed.setdefault(candidates[0], invocation.invocation_id)
-    return [evidence.model_calls[at] for at in claimed], Counter(claimed.values())
-
-
-def _unjoined(evidence: TrajectoryEvidence) -> list[Gap]:
+    owned: list[_ModelCall]
+    calls_of: Counter[str]
+    """How many each invocation claimed first."""
+    gaps: list[Gap]
     """References that no call, or more than one, answers to; and calls that two invocations claim."""
+
+
+def _join(evidence: TrajectoryEvidence) -> _Joined:
     calls = _Calls(evidence.model_calls)
     gaps: list[Gap] = []
     claimed: dict[int, str] = {}
@@ -250,7 +246,7 @@ def _unjoined(evidence: TrajectoryEvidence) -> list[Gap]:
                 gaps.append(Gap(f"model_call_reference_{'conflict' if conflict else 'unmatched'}", name, detail))
             elif claimed.setdefault(candidates[0], name) != name:
                 gaps.append(Gap("model_call_reference_conflict", name, detail))
-    return gaps
+    return _Joined([evidence.model_calls[at] for at in claimed], Counter(claimed.values()), gaps)
 
 
 def _agrees(ref: _CallRef, call: _ModelCall) -> bool:

@@ -25,6 +25,7 @@ from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.artifacts.writer import writing_artifacts
 from rollgym.driver.attempts import AttemptRunner
 from rollgym.driver.background import repeatedly
+from rollgym.driver.bulk_http.client import BulkClient
 from rollgym.driver.collection import Collection
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.console import Console
@@ -32,7 +33,6 @@ from rollgym.driver.dispatch import DispatchBudget, DispatchQueue
 from rollgym.driver.evals.aggregate import ZeroRules
 from rollgym.driver.evals.end_of_run import aggregate_run
 from rollgym.driver.fleet import Fleet, HeadClient, HeadUnreachable
-from rollgym.driver.http_client import open_client_session
 from rollgym.driver.interruption import Interruption
 from rollgym.driver.ledger import RolloutState
 from rollgym.driver.loop_phases import LoopPhases
@@ -170,7 +170,7 @@ class Run:
             fleet=fleet,
             policy=await stack.enter_async_context(create_policy(config.policy)),
             resources=await stack.enter_async_context(ResourcesClient(token=config.token)),
-            http=await stack.enter_async_context(open_client_session()),
+            http=await stack.enter_async_context(BulkClient()),
             metrics=metrics,
             phases=phases,
             agent_settings=AgentSettings(

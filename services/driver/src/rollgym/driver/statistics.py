@@ -10,7 +10,7 @@ from rollgym.driver.durations import Durations
 from rollgym.driver.intervals import ClusteredMean
 from rollgym.driver.materialized import Key
 from rollgym.driver.outcomes import Failed, Timings
-from rollgym.driver.payloads import RolloutFacts
+from rollgym.driver.rollout_facts import RolloutFacts
 from rollgym.driver.rollout_perf import DispatchLatencyTracker
 
 MOST_TAG_VALUES = 100

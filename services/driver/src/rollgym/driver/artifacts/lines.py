@@ -17,7 +17,8 @@ _CHUNK = 1 << 20
 _PIECES_AT_ONCE = 512
 BOM = b"\xef\xbb\xbf"
 
-Line = Sequence[bytes | memoryview]
+Piece = bytes | bytearray | memoryview
+Line = Sequence[Piece]
 """A line to be written, in the parts that it is made of, without its line end."""
 
 
@@ -102,7 +103,7 @@ class LineAppender:
         """Write one line made of `parts`, plus its newline."""
         self.append_block([*parts, b"\n"])
 
-    def append_block(self, pieces: Sequence[bytes | memoryview]) -> None:
+    def append_block(self, pieces: Sequence[Piece]) -> None:
         """Write pieces that end in a newline, all or none."""
         written = 0
         try:

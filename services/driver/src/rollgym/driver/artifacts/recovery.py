@@ -14,7 +14,8 @@ from rollgym.common.surrogates import decode_masking
 from rollgym.driver.artifacts.lines import ReadLine, read_lines, repair_torn_end, set_aside
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.materialized import Key, MaterializedRows
-from rollgym.driver.payloads import Payload, RolloutFacts
+from rollgym.driver.payloads import Payload
+from rollgym.driver.rollout_facts import RolloutFacts
 
 
 class _Identity(msgspec.Struct, gc=False):

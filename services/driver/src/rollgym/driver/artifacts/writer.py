@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from rollgym.common.errors import ArtifactError
-from rollgym.driver.artifacts.lines import Line, LineAppender
+from rollgym.driver.artifacts.lines import Line, LineAppender, Piece
 from rollgym.driver.artifacts.paths import ArtifactPaths
 
 _MOST_AT_ONCE = 64
@@ -113,7 +113,7 @@ class ArtifactWriter:
 
     def _write(self, writes: list[_Write]) -> ArtifactError | None:
         """Append the lines file by file: a row is in its file before the journal says so."""
-        pieces: dict[LineAppender, list[bytes | memoryview]]
+        pieces: dict[LineAppender, list[Piece]]
         pieces = {appender: [] for appender in (self._results, self._failures, self._journal)}
         for write in writes:
             for appender, line in write.lines:

@@ -21,7 +21,8 @@ from rollgym.common.surrogates import decode_masking
 from rollgym.driver.artifacts.lines import ReadLine, read_lines
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.materialized import Key
-from rollgym.driver.payloads import TIMINGS_KEY, Payload, RolloutFacts
+from rollgym.driver.payloads import TIMINGS_KEY, Payload
+from rollgym.driver.rollout_facts import RolloutFacts
 
 COMPANIONS = ("_failures", "_materialized_inputs", "_journal", "_samples")
 SHOWN_KEYS = 5

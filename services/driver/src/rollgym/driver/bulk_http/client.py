@@ -1,0 +1,171 @@
+"""Connections to agent servers: opened when a request needs one, kept for the next, closed when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import ssl
+from collections import deque
+from dataclasses import dataclass
+from importlib.metadata import version
+from types import TracebackType
+from typing import Self
+
+import aiohappyeyeballs
+from yarl import URL
+
+from rollgym.driver.bulk_http.answer import Answer, ExchangeError
+from rollgym.driver.bulk_http.connection import SCRATCH_BYTES, Connection, OutgoingBody
+from rollgym.driver.http_client import CONNECT_TIMEOUT_S, KEEPALIVE_S
+from rollgym.driver.payload_memory import Reservation
+
+_ADDRESSES_KEPT_S = 60.0
+_EYEBALLS_DELAY_S = 0.25
+_Addresses = list[aiohappyeyeballs.AddrInfoType]
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A URL that is posted to: where it is, and what of a request's head is the same for each."""
+
+    host: str
+    port: int
+    secure: bool
+    head: bytes
+
+    @property
+    def place(self) -> tuple[str, int, bool]:
+        """What connections are kept by."""
+        return self.host, self.port, self.secure
+
+    @classmethod
+    def of(cls, url: str) -> _Target:
+        parsed = URL(url)
+        if parsed.scheme not in ("http", "https") or not parsed.host or parsed.port is None:
+            raise ExchangeError(f"no http or https URL: {url}")
+        lines = [
+            f"POST {parsed.raw_path_qs} HTTP/1.1",
+            f"Host: {parsed.host_port_subcomponent}",
+            f"User-Agent: rollgym/{version('rollgym-driver')}",
+            "Accept: application/json",
+            "Accept-Encoding: identity",
+            "Content-Type: application/json",
+        ]
+        if parsed.user is not None:
+            login = base64.b64encode(f"{parsed.user}:{parsed.password or ''}".encode()).decode()
+            lines.append(f"Authorization: Basic {login}")
+        return cls(
+            parsed.raw_host or parsed.host,
+            parsed.port,
+            parsed.scheme == "https",
+            "".join(f"{line}\r\n" for line in lines).encode(),
+        )
+
+
+class BulkClient:
+    """Posts bodies of JSON. One for each run: an asynchronous context manager, for one event loop.
+
+    No limit of connections (concurrency is admission's business), no redirects, no cookies, no total time limit
+    (callers bound their calls), and never a request sent twice.
+    """
+
+    def __init__(self) -> None:
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._targets: dict[str, _Target] = {}
+        self._addresses: dict[tuple[str, int], tuple[_Addresses, float]] = {}
+        self._idle: dict[tuple[str, int, bool], deque[Connection]] = {}
+        self._expiry: asyncio.TimerHandle | None = None
+        self._tls: ssl.SSLContext | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for idle in self._idle.values():
+            for connection in idle:
+                connection.abort()
+        self._idle.clear()
+        await asyncio.sleep(0)  # the loop closes sockets in its next turn
+
+    async def post(self, url: str, body: OutgoingBody, memory: Reservation, limit_bytes: int) -> Answer:
+        """Send `body` and return the answer, whatever its status. Raises what `Connection.exchange` does.
+
+        And OSError where no connection can be made.
+        """
+        target = self._targets.get(url)
+        if target is None:
+            target = self._targets[url] = _Target.of(url)
+        head = b"%sContent-Length: %d\r\n\r\n" % (target.head, body.size)
+        connection = self._kept(target) or await self._connect(target)
+        try:
+            return await connection.exchange(head, body, memory, limit_bytes)
+        finally:
+            if connection.reusable:
+                self._keep(target, connection)
+
+    async def _connect(self, target: _Target) -> Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                addresses = await self._resolve(target)
+                connected = await aiohappyeyeballs.start_connection(
+                    addresses, happy_eyeballs_delay=_EYEBALLS_DELAY_S if len(addresses) > 1 else None
+                )
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._scratch),
+                    sock=connected,
+                    ssl=self._tls_context() if target.secure else None,
+                    server_hostname=target.host if target.secure else None,
+                )
+        except TimeoutError as error:
+            raise ExchangeError(f"no connection within {CONNECT_TIMEOUT_S:g} s") from error
+        except OSError:
+            self._addresses.pop((target.host, target.port), None)
+            raise
+        return connection
+
+    async def _resolve(self, target: _Target) -> _Addresses:
+        """The host's addresses. Names are looked up once a minute, and anew after a connection that failed."""
+        loop = asyncio.get_running_loop()
+        found: _Addresses
+        found, known_until = self._addresses.get((target.host, target.port), ([], 0.0))
+        if loop.time() >= known_until:
+            found = list(await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))
+            self._addresses[target.host, target.port] = found, loop.time() + _ADDRESSES_KEPT_S
+        return found
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        return self._tls
+
+    def _kept(self, target: _Target) -> Connection | None:
+        """An idle connection to the target, the latest used first: it is the likeliest to be alive."""
+        idle = self._idle.get(target.place, ())
+        while idle:
+            connection = idle.pop()
+            if connection.reusable:
+                return connection
+        return None
+
+    def _keep(self, target: _Target, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.setdefault(target.place, deque()).append(connection)
+        if self._expiry is None:
+            self._expiry = loop.call_later(KEEPALIVE_S, self._expire)
+
+    def _expire(self) -> None:
+        """Close what was idle for too long, and come back when the next one is due."""
+        loop = asyncio.get_running_loop()
+        due_at = loop.time() - KEEPALIVE_S
+        for idle in self._idle.values():
+            while idle and (idle[0].idle_since <= due_at or not idle[0].reusable):
+                idle.popleft().abort()
+        oldest = min((idle[0].idle_since for idle in self._idle.values() if idle), default=None)
+        self._expiry = None if oldest is None else loop.call_at(oldest + KEEPALIVE_S, self._expire)

@@ -1,0 +1,195 @@
+"""One HTTP/1.1 connection to an agent server: one request at a time.
+
+A connection that waits for an answer holds no buffer and no parser. An answer's body is received once there is room for
+it in memory, and waits in the kernel until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rollgym.common.errors import PayloadTooLarge
+from rollgym.driver.bulk_http.answer import Answer, AnswerReader, ExchangeError
+from rollgym.driver.payload_memory import Reservation
+
+SCRATCH_BYTES = 64 * 1024
+"""Where heads, and bodies without a length, are received. Emptied at once, so all connections of a loop share one."""
+_HEAD_BYTES = 4 * 1024
+"""So much is received of an answer before anyone has counted its body."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingBody:
+    """A request's body of `size` bytes: read when it is sent, and not kept; `sent` is called once the kernel has it."""
+
+    size: int
+    read: Callable[[], bytes]
+    sent: Callable[[], None]
+
+
+class Connection(asyncio.BufferedProtocol):
+    """What `create_connection` makes. `exchange` as often as it is `reusable`, then `abort`."""
+
+    __slots__ = (
+        "_limit_bytes",
+        "_memory",
+        "_needs_room",
+        "_problem",
+        "_reader",
+        "_scratch",
+        "_sending",
+        "_sent",
+        "_transport",
+        "_under_way",
+        "_waiter",
+        "idle_since",
+    )  # fmt: skip
+
+    def __init__(self, scratch: memoryview) -> None:
+        self._scratch = scratch
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._reader: AnswerReader | None = None
+        self._memory: Reservation | None = None
+        self._sent: Callable[[], None] | None = None
+        self._problem: Exception | None = None
+        self._limit_bytes = 0
+        self._sending = self._under_way = self._needs_room = False
+        self.idle_since = 0.0
+        """When its last exchange ended, in the loop's time."""
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another exchange may follow: the last one is over, and both sides want to go on."""
+        return self._transport is not None and not (self._transport.is_closing() or self._under_way)
+
+    async def exchange(self, head: bytes, body: OutgoingBody, memory: Reservation, limit_bytes: int) -> Answer:
+        """Send a request and read its answer, the body once `memory` has room for it.
+
+        Raises ExchangeError where no answer comes or it is no HTTP, PayloadTooLarge where its body passes
+        `limit_bytes`. After an error, a cancellation, or the server's last answer, the connection is closed.
+        """
+        if self._transport is None:
+            raise ExchangeError("the server closed the connection without an answer")
+        self._memory, self._limit_bytes, self._sent = memory, limit_bytes, body.sent
+        self._reader = self._problem = None
+        self._needs_room, self._under_way = False, True
+        try:
+            self._transport.writelines((head, body.read()))
+            if not self._sending:
+                body.sent()
+            reader = await self._read(memory)
+            answer = reader.answer()
+            self._under_way = self._sending or not reader.keep_alive
+            return answer
+        finally:
+            if self._under_way:
+                self.abort()
+            self._reader = self._memory = self._sent = self._problem = None
+
+    async def _read(self, memory: Reservation) -> AnswerReader:
+        while True:
+            reader = self._reader
+            if self._problem is not None:
+                raise self._problem
+            if reader is not None and reader.complete:
+                return reader
+            if reader is not None and self._needs_room:
+                await memory.take(reader.announced_bytes)
+                self._needs_room = False
+                reader.make_room()
+                if self._transport is not None:
+                    self._transport.resume_reading()
+            else:
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+
+    def abort(self) -> None:
+        """Close at once, whatever is on its way."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=0)
+        self._transport = transport
+
+    def pause_writing(self) -> None:
+        self._sending = True
+
+    def resume_writing(self) -> None:
+        self._sending = False
+        if self._sent is not None:
+            self._sent()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        reader = self._reader
+        if reader is None:
+            return self._scratch[:_HEAD_BYTES]
+        return reader.rest if reader.has_room else self._scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._under_way:
+            self.abort()  # nobody asked
+            return
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = AnswerReader(self._limit_bytes)
+        if reader.has_room:
+            reader.filled(nbytes)
+        else:
+            begun = reader.head_read
+            try:
+                reader.feed(self._scratch[:nbytes])
+            except (ExchangeError, PayloadTooLarge) as error:
+                self._fail(error)
+                return
+            if reader.head_read and not begun and not reader.complete:
+                self._make_room(reader)
+        if reader.complete:
+            self._wake()
+
+    def _make_room(self, reader: AnswerReader) -> None:
+        assert self._memory is not None
+        assert self._transport is not None
+        if self._memory.take_now(reader.announced_bytes):
+            reader.make_room()
+        else:
+            self._needs_room = True
+            self._transport.pause_reading()
+            self._wake()
+
+    def _fail(self, problem: Exception) -> None:
+        self._problem = problem
+        self.abort()
+        self._wake()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._sending = False
+        reader = self._reader
+        if self._problem is None and not (reader is not None and reader.complete):
+            self._problem = self._ended_by(reader, exc)
+        self._wake()
+
+    @staticmethod
+    def _ended_by(reader: AnswerReader | None, exc: Exception | None) -> ExchangeError | None:
+        """What the loss of the connection means for an answer that is not complete; None where it completes it."""
+        if reader is None or not reader.head_read:
+            said = "" if exc is None else str(exc) or type(exc).__name__
+            return ExchangeError(said or "the server closed the connection without an answer")
+        if exc is None and reader.ends_with_connection:
+            reader.complete = True
+            return None
+        return ExchangeError("the answer broke off")
