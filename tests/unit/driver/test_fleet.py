@@ -55,7 +55,7 @@ def test_the_least_loaded_replica_that_plays_the_environment_is_chosen() -> None
         record("c", metadata={"envs": ["y"]}),
         record("d", metadata={"envs": ["x"]}, status="not_responding"),
     )
-    with known.occupied(known.resources_for("x")) as first:
+    with known.resources_for("x") as first:
         assert first.name == "b"
         assert known.resources_for("x").name == "a"
     assert known.resources_for("x").name == "b"
@@ -63,7 +63,7 @@ def test_the_least_loaded_replica_that_plays_the_environment_is_chosen() -> None
 
 def test_load_is_given_back_when_a_rollout_fails() -> None:
     known = fleet(record("a", metadata={"envs": ["x"]}))
-    with pytest.raises(KeyError), known.occupied(known.resources_for("x")):
+    with pytest.raises(KeyError), known.resources_for("x"):
         raise KeyError
     assert known.resources_for("x").in_flight == 0
 
@@ -148,6 +148,6 @@ def test_names_that_have_none_are_refused_before_the_start(
 )
 def test_a_replica_that_cannot_be_reached_does_not_swallow_the_run(error: RollgymError, avoided: bool) -> None:
     known = fleet(record("a", metadata={"envs": ["x"]}), record("b", metadata={"envs": ["x"], "sessions_open": 9}))
-    with pytest.raises(type(error)), known.occupied(known.resources_for("x")):
+    with pytest.raises(type(error)), known.resources_for("x"):
         raise error
     assert known.resources_for("x").name == ("b" if avoided else "a")

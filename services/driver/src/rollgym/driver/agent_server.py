@@ -9,12 +9,28 @@ from rollgym.common import jsonx
 from rollgym.common.errors import AgentRequestFailed
 from rollgym.driver.bulk_http.answer import ExchangeError
 from rollgym.driver.bulk_http.client import BulkClient
-from rollgym.driver.bulk_http.connection import OutgoingBody
 from rollgym.driver.http_client import MAX_ANSWER_BYTES, descriptors_error, excerpt, out_of_descriptors
 from rollgym.driver.owed_row import OwedRow
 from rollgym.driver.payload_memory import PayloadMemory, Reservation
 
 _RETRYABLE_STATUSES = frozenset({408, 425, 429})
+
+
+class _RowBody(Reservation):
+    """A row as a request's body, and the room that it takes until the kernel has it."""
+
+    __slots__ = ("_row", "size")
+
+    def __init__(self, row: OwedRow, sending: PayloadMemory) -> None:
+        super().__init__(sending)
+        self._row = row
+        self.size = row.size
+
+    def read(self) -> bytes:
+        return self._row.read()
+
+    def sent(self) -> None:
+        self.give_back()
 
 
 async def post_run(
@@ -31,15 +47,16 @@ async def post_run(
     Raises AgentRequestFailed (`terminal` where the answer was a 4xx that a repeat gets again), PayloadTooLarge for an
     answer over `limit_bytes`. Cancellation closes the connection, which an agent server can notice.
     """
+    body = _RowBody(row, sending)
     try:
-        with sending.reservation() as room:
-            await room.take(row.size)
-            body = OutgoingBody(row.size, row.read, room.give_back)
-            answer = await http.post(f"{url}/run", body, memory, limit_bytes)
+        await body.take(body.size)
+        answer = await http.post(f"{url}/run", body, memory, limit_bytes)
     except (ExchangeError, OSError) as error:
         if out_of_descriptors(error):
             raise descriptors_error(url) from error
         raise AgentRequestFailed(f"{url}/run: {error}", url=url) from error
+    finally:
+        body.give_back()
     if answer.status < 300:
         return answer.body
     final = 300 <= answer.status < 500 and answer.status not in _RETRYABLE_STATUSES

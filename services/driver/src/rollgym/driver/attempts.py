@@ -64,7 +64,7 @@ class AttemptRunner:
                     raise
                 raise RolloutTimeout(
                     f"not finished within {self.config.rollout_timeout_s:g} s (rollout_timeout_s)",
-                    phase=under_way.progress.phase,
+                    **under_way.phase(),
                 ) from error
         except RollgymError as error:
             return under_way.failed(error)
@@ -83,8 +83,8 @@ class _UnderWay:
     row: OwedRow
     admission_s: float
     memory: Reservation
-    progress: RolloutProgress = field(default_factory=RolloutProgress)
-    by_agent_server: bool = False
+    progress: RolloutProgress | None = None
+    """How far the built-in agent came; None where an agent server runs the rollout, out of sight."""
     _begun_at: float = field(default_factory=time.monotonic)
 
     async def finish(self) -> Outcome:
@@ -95,14 +95,13 @@ class _UnderWay:
         if agent is None:
             payload = await self._built_in_agent()
         else:
-            self.by_agent_server = True
             payload = await self._agent_server(agent)
         with runner.phases("project"):
             return self._outcome(payload, labels)
 
     async def _agent_server(self, agent: Server) -> Payload:
         runner = self.runner
-        with runner.fleet.occupied(agent):
+        with agent:
             answer = await post_run(runner.http, agent.url, self.row, runner.sending, self.memory)
         with runner.phases("decode"):
             payload = Payload(answer)
@@ -115,8 +114,9 @@ class _UnderWay:
         with runner.phases("dispatch"):
             task = TaskView.decode(readable(self.row.read()), rollout_id=self.row.attempt.rollout_id)
             server = runner.fleet.resources_for(task.env)
+        self.progress = RolloutProgress()
         loop = asyncio.get_running_loop()
-        with runner.fleet.occupied(server):
+        with server:
             result = await run_rollout(
                 task,
                 resources=runner.resources,
@@ -164,7 +164,7 @@ class _UnderWay:
     def failed(self, error: RollgymError) -> Failed:
         kind = failure_class(error)
         masked, terminal = bool(error.data.get("masked")), error.data.get("terminal")
-        usage = self.progress.usage
+        usage = None if self.progress is None else self.progress.usage
         tokens = Tokens() if usage is None else Tokens(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
         return Failed(
             failure_class=kind,
@@ -176,7 +176,11 @@ class _UnderWay:
             data={name: value for name, value in error.data.items() if name not in ("terminal", "masked")},
         )
 
+    def phase(self) -> dict[str, str]:
+        """The phase it is in, where that can be seen."""
+        return {} if self.progress is None else {"phase": self.progress.phase}
+
     def timings(self) -> Timings:
         elapsed_s = time.monotonic() - self._begun_at
-        session_s = None if self.by_agent_server else self.progress.session_wait_s
+        session_s = None if self.progress is None else self.progress.session_wait_s
         return Timings(self.admission_s, session_s, max(0.0, elapsed_s - (session_s or 0.0)))

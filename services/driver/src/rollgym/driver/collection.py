@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rollgym.common.errors import ArtifactError
 from rollgym.common.failures import FailureClass
 from rollgym.driver.attempts import AttemptRunner
-from rollgym.driver.dispatch import Dispatch, DispatchBudget, DispatchQueue
+from rollgym.driver.dispatch import DispatchBudget, DispatchQueue
 from rollgym.driver.materialized import MaterializedRows
 from rollgym.driver.outcomes import Attempt, Failed
 from rollgym.driver.owed_row import OwedRow
@@ -67,23 +67,26 @@ class Collection:
             dispatch = await self.queue.take()
             if dispatch is None:
                 return
+            attempt, due_at = dispatch.attempt, dispatch.due_at
+            del dispatch  # what a worker holds while it waits is there a thousand times
             if not self.budget.allows_start():
-                self.recorder.drained(dispatch.attempt)
+                self.recorder.drained(attempt)
                 break
-            await self._attempt(dispatch)
+            await self._attempt(attempt, due_at)
         self.stop_starting()
 
-    async def _attempt(self, dispatch: Dispatch) -> None:
-        attempt = dispatch.attempt
+    async def _attempt(self, attempt: Attempt, due_at: float) -> None:
         begun = time.monotonic()
         self.recorder.dispatched(attempt)
         with self.payload_memory.reservation() as memory:
             try:
-                with self.recorder.metrics.rollout_in_flight():
-                    outcome = await self.runner.run(OwedRow(self.rows, attempt), begun - dispatch.due_at, memory)
+                self.recorder.metrics.in_flight(1)
+                outcome = await self.runner.run(OwedRow(self.rows, attempt), begun - due_at, memory)
             except asyncio.CancelledError:
                 self.recorder.cancelled(attempt, time.monotonic() - begun)
                 raise
+            finally:
+                self.recorder.metrics.in_flight(-1)
             last = isinstance(outcome, Failed) and (outcome.terminal or self._used_up(attempt))
             await self.recorder.record(attempt, outcome, last=last)
         if isinstance(outcome, Failed) and not last:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -27,7 +27,10 @@ log = get_logger(__name__)
 
 @dataclass
 class Server:
-    """One live server. `in_flight` counts this driver's rollouts on it, `reported_load` what it told the head."""
+    """One live server. `in_flight` counts this driver's rollouts on it, `reported_load` what it told the head.
+
+    A rollout runs on it within `with server:`, which counts it, and notices a server that could not be reached.
+    """
 
     instance_id: str
     name: str
@@ -38,6 +41,18 @@ class Server:
     responding: bool = True
     in_flight: int = 0
     avoided_until: float = 0.0
+
+    def __enter__(self) -> Self:
+        self.in_flight += 1
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.in_flight -= 1
+        nobody_answered = isinstance(error, EnvRefused | AgentRequestFailed) and not (
+            error.data.keys() & {"http_status", "status"}
+        )
+        if nobody_answered:
+            self.cannot_be_reached()
 
     @property
     def load(self) -> tuple[bool, int, int]:
@@ -178,19 +193,6 @@ class Fleet:
             raise EnvRefused(f"no resources server is registered with the head at {self.head.url}")
         known = sorted(self.envs() or ())
         raise EnvRefused(f"no resources server plays {env!r}{did_you_mean(env or '', known)}", env=env, known=known)
-
-    @contextlib.contextmanager
-    def occupied(self, server: Server) -> Iterator[Server]:
-        """Count one rollout on `server`."""
-        server.in_flight += 1
-        try:
-            yield server
-        except (EnvRefused, AgentRequestFailed) as error:
-            if not error.data.keys() & {"http_status", "status"}:  # nobody answered
-                server.cannot_be_reached()
-            raise
-        finally:
-            server.in_flight -= 1
 
 
 def _server(record: Any) -> Server | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from rollgym.driver.outcomes import Failed, Succeeded, bounded_class
@@ -61,13 +58,9 @@ class DriverMetrics:
         for outcome in ("succeeded", "masked", "failed", "drained", "cancelled"):
             self._rollouts.labels(outcome)
 
-    @contextlib.contextmanager
-    def rollout_in_flight(self) -> Iterator[None]:
-        self._in_flight.inc()
-        try:
-            yield
-        finally:
-            self._in_flight.dec()
+    def in_flight(self, change: int) -> None:
+        """One rollout more in flight (1), or one less (-1)."""
+        self._in_flight.inc(change)
 
     def pending(self, count: int) -> None:
         self._pending.set(count)

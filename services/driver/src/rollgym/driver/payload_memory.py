@@ -8,9 +8,8 @@ counts for more than a part of the bound: so none holds up the others.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import Iterator
+from typing import Self
 
 LIMIT_BYTES = 32 * 1024 * 1024
 COUNTED_FOR_S = 10.0
@@ -21,12 +20,23 @@ UNANNOUNCED_BYTES = 512 * 1024
 
 
 class Reservation:
-    """What one payload holds; `take` is called once."""
+    """What one payload holds, given back at the end of a `with` block; `take` is called once.
+
+    A thousand of them exist at a time: so each is one object, and no generator stands behind the block.
+    """
+
+    __slots__ = ("_expiry", "_held_bytes", "_memory")
 
     def __init__(self, memory: PayloadMemory) -> None:
         self._memory = memory
         self._held_bytes = 0
         self._expiry: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
 
     async def take(self, size: int | None) -> None:
         """Wait for room for `size` bytes (None: unknown) and hold it, until `give_back` or for ten seconds."""
@@ -65,14 +75,9 @@ class PayloadMemory:
         self.used_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    @contextlib.contextmanager
-    def reservation(self) -> Iterator[Reservation]:
-        """Room for one payload, given back at the end of the block."""
-        held = Reservation(self)
-        try:
-            yield held
-        finally:
-            held.give_back()
+    def reservation(self) -> Reservation:
+        """Room for one payload: nothing yet, until it is taken."""
+        return Reservation(self)
 
     async def acquire(self, size: int) -> None:
         """Returns when `size` bytes fit and are taken. When cancelled, none are, and the place in the queue is free."""

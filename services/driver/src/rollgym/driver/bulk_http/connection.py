@@ -7,8 +7,7 @@ it in memory, and waits in the kernel until then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Protocol
 
 from rollgym.common.errors import PayloadTooLarge
 from rollgym.driver.bulk_http.answer import Answer, AnswerReader, ExchangeError
@@ -20,13 +19,17 @@ _HEAD_BYTES = 4 * 1024
 """So much is received of an answer before anyone has counted its body."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingBody:
-    """A request's body of `size` bytes: read when it is sent, and not kept; `sent` is called once the kernel has it."""
+class OutgoingBody(Protocol):
+    """A request's body, read when it is sent, and not kept."""
 
-    size: int
-    read: Callable[[], bytes]
-    sent: Callable[[], None]
+    @property
+    def size(self) -> int:
+        """Bytes that `read` returns."""
+
+    def read(self) -> bytes: ...
+
+    def sent(self) -> None:
+        """Called as soon as the kernel has all of it."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -36,11 +39,11 @@ class Connection(asyncio.BufferedProtocol):
         "_limit_bytes",
         "_memory",
         "_needs_room",
+        "_outgoing",
         "_problem",
         "_reader",
         "_scratch",
         "_sending",
-        "_sent",
         "_transport",
         "_under_way",
         "_waiter",
@@ -53,7 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiter: asyncio.Future[None] | None = None
         self._reader: AnswerReader | None = None
         self._memory: Reservation | None = None
-        self._sent: Callable[[], None] | None = None
+        self._outgoing: OutgoingBody | None = None
         self._problem: Exception | None = None
         self._limit_bytes = 0
         self._sending = self._under_way = self._needs_room = False
@@ -73,38 +76,41 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self._transport is None:
             raise ExchangeError("the server closed the connection without an answer")
-        self._memory, self._limit_bytes, self._sent = memory, limit_bytes, body.sent
+        self._memory, self._limit_bytes, self._outgoing = memory, limit_bytes, body
         self._reader = self._problem = None
         self._needs_room, self._under_way = False, True
         try:
             self._transport.writelines((head, body.read()))
             if not self._sending:
                 body.sent()
-            reader = await self._read(memory)
+            while (reader := self._complete_reader()) is None:
+                if self._needs_room:
+                    await self._room_made(memory)
+                else:
+                    self._waiter = asyncio.get_running_loop().create_future()
+                    await self._waiter
             answer = reader.answer()
             self._under_way = self._sending or not reader.keep_alive
             return answer
         finally:
             if self._under_way:
                 self.abort()
-            self._reader = self._memory = self._sent = self._problem = None
+            self._reader = self._memory = self._outgoing = self._problem = None
 
-    async def _read(self, memory: Reservation) -> AnswerReader:
-        while True:
-            reader = self._reader
-            if self._problem is not None:
-                raise self._problem
-            if reader is not None and reader.complete:
-                return reader
-            if reader is not None and self._needs_room:
-                await memory.take(reader.announced_bytes)
-                self._needs_room = False
-                reader.make_room()
-                if self._transport is not None:
-                    self._transport.resume_reading()
-            else:
-                self._waiter = asyncio.get_running_loop().create_future()
-                await self._waiter
+    def _complete_reader(self) -> AnswerReader | None:
+        """The reader of a complete answer, None while more has to come. Raises the exchange's problem."""
+        if self._problem is not None:
+            raise self._problem
+        return self._reader if self._reader is not None and self._reader.complete else None
+
+    async def _room_made(self, memory: Reservation) -> None:
+        """Wait for room for the body, which waits in the kernel, then go on reading."""
+        assert self._reader is not None
+        await memory.take(self._reader.announced_bytes)
+        self._needs_room = False
+        self._reader.make_room()
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     def abort(self) -> None:
         """Close at once, whatever is on its way."""
@@ -127,8 +133,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._sending = False
-        if self._sent is not None:
-            self._sent()
+        if self._outgoing is not None:
+            self._outgoing.sent()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         reader = self._reader
