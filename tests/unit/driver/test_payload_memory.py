@@ -95,3 +95,30 @@ async def test_a_waiter_that_is_cancelled_as_it_is_let_in_gives_the_room_back() 
     assert memory.used_bytes == memory.limit_bytes - ONE
     for each in held:
         each.give_back()
+
+
+async def test_an_empty_payload_keeps_no_other_from_its_time() -> None:
+    memory = memory_for(LARGEST_SHARE, counted_for_s=0.05)
+    with memory.reservation() as empty:
+        await empty.take(0)
+        slow = [Reservation(memory) for _ in range(LARGEST_SHARE)]
+        for held in slow:
+            await held.take(ONE)
+        with memory.reservation() as next_one:
+            async with asyncio.timeout(5):
+                await next_one.take(ONE)
+            assert memory.used_bytes == ONE
+
+
+async def test_room_is_taken_at_once_only_where_nobody_waits() -> None:
+    memory = memory_for(LARGEST_SHARE)
+    held = [Reservation(memory) for _ in range(LARGEST_SHARE)]
+    assert all(each.take_now(ONE) for each in held)
+    assert not Reservation(memory).take_now(1)
+    large, small = Reservation(memory), Reservation(memory)
+    waiting = asyncio.create_task(large.take(ONE))
+    await asyncio.sleep(0)
+    assert not small.take_now(0)
+    held[0].give_back()
+    await waiting
+    assert small.take_now(0)

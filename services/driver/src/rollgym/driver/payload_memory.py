@@ -25,12 +25,11 @@ class Reservation:
     A thousand of them exist at a time: so each is one object, and no generator stands behind the block.
     """
 
-    __slots__ = ("_expiry", "_held_bytes", "_memory")
+    __slots__ = ("_held_bytes", "_memory")
 
     def __init__(self, memory: PayloadMemory) -> None:
         self._memory = memory
         self._held_bytes = 0
-        self._expiry: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -57,14 +56,14 @@ class Reservation:
 
     def _hold(self, counted: int) -> None:
         self._held_bytes = counted
-        self._expiry = asyncio.get_running_loop().call_later(self._memory.counted_for_s, self.give_back)
+        if counted:
+            self._memory.count(self)
 
     def give_back(self) -> None:
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-        held, self._held_bytes = self._held_bytes, 0
-        self._memory.release(held)
+        if self._held_bytes:
+            held, self._held_bytes = self._held_bytes, 0
+            self._memory.count_no_more(self)
+            self._memory.release(held)
 
 
 class PayloadMemory:
@@ -74,10 +73,33 @@ class PayloadMemory:
         self.limit_bytes, self.counted_for_s = limit_bytes, counted_for_s
         self.used_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._counted_until: dict[Reservation, float] = {}
+        """The earliest first: all are counted for the same time. One timer is enough for them."""
+        self._expiry: asyncio.TimerHandle | None = None
 
     def reservation(self) -> Reservation:
         """Room for one payload: nothing yet, until it is taken."""
         return Reservation(self)
+
+    def count(self, holder: Reservation) -> None:
+        """From now on `holder` holds bytes; it gives them back, or they are taken back when their time is over."""
+        loop = asyncio.get_running_loop()
+        self._counted_until[holder] = loop.time() + self.counted_for_s
+        if self._expiry is None:
+            self._expiry = loop.call_later(self.counted_for_s, self._expire)
+
+    def count_no_more(self, holder: Reservation) -> None:
+        self._counted_until.pop(holder, None)
+
+    def _expire(self) -> None:
+        loop = asyncio.get_running_loop()
+        while holder := next(iter(self._counted_until), None):
+            due_at = self._counted_until[holder]
+            if due_at > loop.time():
+                self._expiry = loop.call_at(due_at, self._expire)
+                return
+            holder.give_back()
+        self._expiry = None
 
     async def acquire(self, size: int) -> None:
         """Returns when `size` bytes fit and are taken. When cancelled, none are, and the place in the queue is free."""

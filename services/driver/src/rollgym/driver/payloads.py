@@ -58,6 +58,7 @@ _Read = msgspec.defstruct(
     + [(NG_TRAJECTORY_KEY, TrajectoryEvidence | msgspec.UnsetType, msgspec.UNSET)],
 )
 _read_decoder = msgspec.json.Decoder(_Read)
+_IS_READ = frozenset(_READ)
 
 
 class Payload:
@@ -113,7 +114,7 @@ class Payload:
 
     def _came(self, name: str) -> msgspec.Raw | None:
         """A field as it came, whatever was put in or dropped since."""
-        if name in _READ or (name == NG_TRAJECTORY_KEY and self._evidence is None):
+        if name in _IS_READ or (name == NG_TRAJECTORY_KEY and self._evidence is None):
             return (self._read if self._all is None else self._all).get(name)
         return self._every().get(name)
 
