@@ -29,6 +29,7 @@ from rollgym.driver.resources_client import ResourcesClient
 from rollgym.driver.rollout_facts import Tokens
 from rollgym.driver.rollout_perf import NG_TRAJECTORY_KEY
 from rollgym.driver.task_view import TaskView
+from rollgym.driver.time_limit import TimeLimit
 
 log = get_logger(__name__)
 
@@ -47,6 +48,10 @@ class AttemptRunner:
     agent_settings: AgentSettings
     sending: PayloadMemory = field(default_factory=PayloadMemory)
     """Bounds the rows that are on their way to agent servers."""
+    limit: TimeLimit = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limit", TimeLimit(self.config.rollout_timeout_s))
 
     async def run(self, row: OwedRow, admission_s: float, memory: Reservation) -> Outcome:
         """Run to an outcome. Only cancellation comes out as an exception.
@@ -54,13 +59,13 @@ class AttemptRunner:
         `memory` holds what the answer takes; the caller gives it back once the outcome is written.
         """
         under_way = _UnderWay(self, row, admission_s, memory)
-        limit = asyncio.timeout(self.config.rollout_timeout_s)
+        limit = self.limit
+        limit.begin()
         try:
             try:
-                async with limit:
-                    return await under_way.finish()
-            except TimeoutError as error:
-                if not limit.expired():
+                return await under_way.finish()
+            except asyncio.CancelledError as error:
+                if not limit.passed():
                     raise
                 raise RolloutTimeout(
                     f"not finished within {self.config.rollout_timeout_s:g} s (rollout_timeout_s)",
@@ -73,6 +78,8 @@ class AttemptRunner:
             log.exception("a rollout ended in an error of the collector's own", rollout_id=rollout_id)
             message = f"{type(error).__name__}: {error}"
             return Failed(FailureClass.INTERNAL, message, terminal=True, timings=under_way.timings())
+        finally:
+            limit.end()
 
 
 @dataclass

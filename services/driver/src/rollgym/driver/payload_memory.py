@@ -11,6 +11,8 @@ import asyncio
 from collections import deque
 from typing import Self
 
+from rollgym.driver.shared_timer import SharedTimer
+
 LIMIT_BYTES = 32 * 1024 * 1024
 COUNTED_FOR_S = 10.0
 LARGEST_SHARE = 8
@@ -57,12 +59,12 @@ class Reservation:
     def _hold(self, counted: int) -> None:
         self._held_bytes = counted
         if counted:
-            self._memory.count(self)
+            self._memory.counted.add(self)
 
     def give_back(self) -> None:
         if self._held_bytes:
             held, self._held_bytes = self._held_bytes, 0
-            self._memory.count_no_more(self)
+            self._memory.counted.discard(self)
             self._memory.release(held)
 
 
@@ -70,36 +72,15 @@ class PayloadMemory:
     """The bytes in use, and who waits for some; first come, first served."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES, counted_for_s: float = COUNTED_FOR_S) -> None:
-        self.limit_bytes, self.counted_for_s = limit_bytes, counted_for_s
+        self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._counted_until: dict[Reservation, float] = {}
-        """The earliest first: all are counted for the same time. One timer is enough for them."""
-        self._expiry: asyncio.TimerHandle | None = None
+        self.counted = SharedTimer[Reservation](counted_for_s, Reservation.give_back)
+        """Who holds bytes, and for how long that counts."""
 
     def reservation(self) -> Reservation:
         """Room for one payload: nothing yet, until it is taken."""
         return Reservation(self)
-
-    def count(self, holder: Reservation) -> None:
-        """From now on `holder` holds bytes; it gives them back, or they are taken back when their time is over."""
-        loop = asyncio.get_running_loop()
-        self._counted_until[holder] = loop.time() + self.counted_for_s
-        if self._expiry is None:
-            self._expiry = loop.call_later(self.counted_for_s, self._expire)
-
-    def count_no_more(self, holder: Reservation) -> None:
-        self._counted_until.pop(holder, None)
-
-    def _expire(self) -> None:
-        loop = asyncio.get_running_loop()
-        while holder := next(iter(self._counted_until), None):
-            due_at = self._counted_until[holder]
-            if due_at > loop.time():
-                self._expiry = loop.call_at(due_at, self._expire)
-                return
-            holder.give_back()
-        self._expiry = None
 
     async def acquire(self, size: int) -> None:
         """Returns when `size` bytes fit and are taken. When cancelled, none are, and the place in the queue is free."""

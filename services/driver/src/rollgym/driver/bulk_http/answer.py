@@ -66,8 +66,8 @@ class AnswerReader:
         size = max(self._received, self.announced_bytes or 0)
         if size > self._limit_bytes:
             raise _too_large(size, self._limit_bytes)
-        if self.complete:
-            self._parser = None
+        if self.complete or (self.head_read and self.announced_bytes is not None):
+            self._parser = None  # the rest, if any, goes where `make_room` says
 
     def make_room(self) -> None:
         """Make the buffer of an announced body, with what has come of it. One that comes in chunks needs none."""
@@ -78,7 +78,6 @@ class AnswerReader:
         self._body = bytearray(self.announced_bytes)
         self._body[: len(begun)] = begun
         self._filled = len(begun)
-        self._parser = None
 
     @property
     def has_room(self) -> bool:
