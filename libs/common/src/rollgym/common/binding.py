@@ -14,8 +14,7 @@ SPARE_FILES = 64
 BURSTS = 3
 """So many times what waits to be accepted may be there before the first of it is answered and, if need be, refused."""
 
-# Whoever went away without a word, as a machine does that lost its power or its network, is gone after 50 s.
-KEEPALIVE = (
+_KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
@@ -23,9 +22,17 @@ KEEPALIVE = (
 )
 
 
-def keep_alive(connection: Any) -> None:
-    """Let the kernel notice a peer that is gone; a listening socket's connections have it too."""
-    for level, option, value in KEEPALIVE:
+def keep_alive(connection: Any, unacknowledged_s: float | None = None) -> None:
+    """Let the kernels notice a machine that went away without a word, while its process may take as long as it likes.
+
+    A quiet connection ends 50 s after the other machine has gone. One with something sent that it has not taken ends
+    after `unacknowledged_s`, else after some 15 minutes; a process that reads nothing for so long counts as gone too.
+    What is set on a listening socket, its connections have. `connection`: a socket, or what asyncio gives for one.
+    """
+    options = list(_KEEPALIVE)
+    if unacknowledged_s is not None:
+        options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(unacknowledged_s * 1000)))
+    for level, option, value in options:
         with contextlib.suppress(OSError):
             connection.setsockopt(level, option, value)
 

@@ -10,9 +10,12 @@ from collections.abc import Mapping
 
 import aiohttp
 
+from rollgym.common.binding import keep_alive
 from rollgym.common.errors import PayloadTooLarge, RollgymError
 
 CONNECT_TIMEOUT_S = 30.0
+UNACKNOWLEDGED_S = 120.0
+"""A machine that has not taken a request for so long is gone."""
 KEEPALIVE_S = 15.0
 """Idle connections are dropped well before a server's own keep-alive (75 s), so that none closes under a request."""
 
@@ -35,6 +38,7 @@ def _wide_window_socket(address: aiohttp.AddrInfoType) -> socket.socket:
     family, kind, protocol, _, _ = address
     made = socket.socket(family=family, type=kind, proto=protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_WINDOW_BYTES)
+    keep_alive(made, UNACKNOWLEDGED_S)
     return made
 
 
@@ -42,11 +46,12 @@ def open_client_session(*, headers: Mapping[str, str] | None = None) -> aiohttp.
     """A client session for many concurrent rollouts; the caller owns and closes it.
 
     No pool limit (concurrency is admission's business), no shared cookies (they are carried per rollout), no total
-    time limit (callers bound their calls), and never a request sent twice: aiohttp resends idempotent methods only.
+    time limit (callers bound their calls; a machine that is gone is noticed), and never a request sent twice: aiohttp
+    resends idempotent methods only.
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60, socket_factory=_wide_window_socket
+            limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=10, socket_factory=_wide_window_socket
         ),
         read_bufsize=READ_BUFFER_BYTES,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,17 +18,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
+from rollgym.common.binding import keep_alive
 from rollgym.resources import frames
 from rollgym.resources.frames import ErrorFrame, Observation
 
-# Keepalive of the kernels: a machine that went away is noticed while its process may be busy for as long as it likes.
-TCP_KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000),
-)
+UNACKNOWLEDGED_S = 60
 # One answer is due at a time: a server that sends more is held back early.
 UNREAD_FRAMES = 4
 
@@ -80,7 +73,7 @@ class EpisodeSocket:
             **tls,
         )
         assert isinstance(connection, WatchedConnection)
-        _keep_alive(connection)
+        keep_alive(connection.transport.get_extra_info("socket"), UNACKNOWLEDGED_S)
         return cls(connection)
 
     @property
@@ -147,10 +140,3 @@ class EpisodeSocket:
 def _tls() -> ssl.SSLContext:
     """One context for all sockets: building one reads every certificate of the machine."""
     return ssl.create_default_context()
-
-
-def _keep_alive(connection: WatchedConnection) -> None:
-    plain: Any = connection.transport.get_extra_info("socket")
-    for level, option, value in TCP_KEEPALIVE:
-        with contextlib.suppress(OSError):
-            plain.setsockopt(level, option, value)

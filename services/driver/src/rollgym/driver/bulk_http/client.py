@@ -3,64 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import socket
 import ssl
 from collections import deque
-from dataclasses import dataclass
-from importlib.metadata import version
 from types import TracebackType
 from typing import Self
 
 import aiohappyeyeballs
-from yarl import URL
 
+from rollgym.common.binding import keep_alive
 from rollgym.driver.bulk_http.answer import Answer, ExchangeError
-from rollgym.driver.bulk_http.connection import SCRATCH_BYTES, Connection, OutgoingBody
-from rollgym.driver.http_client import CONNECT_TIMEOUT_S, KEEPALIVE_S
+from rollgym.driver.bulk_http.connection import SCRATCH_BYTES, TLS_SCRATCH_BYTES, Connection, OutgoingBody
+from rollgym.driver.bulk_http.target import Target
+from rollgym.driver.http_client import CONNECT_TIMEOUT_S, KEEPALIVE_S, UNACKNOWLEDGED_S
 from rollgym.driver.payload_memory import Reservation
 
 _ADDRESSES_KEPT_S = 60.0
 _EYEBALLS_DELAY_S = 0.25
 _Addresses = list[aiohappyeyeballs.AddrInfoType]
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """A URL that is posted to: where it is, and what of a request's head is the same for each."""
-
-    host: str
-    port: int
-    secure: bool
-    head: bytes
-
-    @property
-    def place(self) -> tuple[str, int, bool]:
-        """What connections are kept by."""
-        return self.host, self.port, self.secure
-
-    @classmethod
-    def of(cls, url: str) -> _Target:
-        parsed = URL(url)
-        if parsed.scheme not in ("http", "https") or not parsed.host or parsed.port is None:
-            raise ExchangeError(f"no http or https URL: {url}")
-        lines = [
-            f"POST {parsed.raw_path_qs} HTTP/1.1",
-            f"Host: {parsed.host_port_subcomponent}",
-            f"User-Agent: rollgym/{version('rollgym-driver')}",
-            "Accept: application/json",
-            "Accept-Encoding: identity",
-            "Content-Type: application/json",
-        ]
-        if parsed.user is not None:
-            login = base64.b64encode(f"{parsed.user}:{parsed.password or ''}".encode()).decode()
-            lines.append(f"Authorization: Basic {login}")
-        return cls(
-            parsed.raw_host or parsed.host,
-            parsed.port,
-            parsed.scheme == "https",
-            "".join(f"{line}\r\n" for line in lines).encode(),
-        )
 
 
 class BulkClient:
@@ -72,11 +32,11 @@ class BulkClient:
 
     def __init__(self) -> None:
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self._targets: dict[str, _Target] = {}
+        self._tls: tuple[ssl.SSLContext, memoryview] | None = None
+        self._targets: dict[str, Target] = {}
         self._addresses: dict[tuple[str, int], tuple[_Addresses, float]] = {}
         self._idle: dict[tuple[str, int, bool], deque[Connection]] = {}
         self._expiry: asyncio.TimerHandle | None = None
-        self._tls: ssl.SSLContext | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -99,7 +59,7 @@ class BulkClient:
         """
         target = self._targets.get(url)
         if target is None:
-            target = self._targets[url] = _Target.of(url)
+            target = self._targets[url] = Target.of(url)
         head = b"%sContent-Length: %d\r\n\r\n" % (target.head, body.size)
         connection = self._kept(target) or await self._connect(target)
         try:
@@ -108,28 +68,33 @@ class BulkClient:
             if connection.reusable:
                 self._keep(target, connection)
 
-    async def _connect(self, target: _Target) -> Connection:
+    async def _connect(self, target: Target) -> Connection:
         loop = asyncio.get_running_loop()
+        tls, scratch = self._tls_parts() if target.secure else (None, self._scratch)
+        limit = asyncio.timeout(CONNECT_TIMEOUT_S)
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with limit:
                 addresses = await self._resolve(target)
                 connected = await aiohappyeyeballs.start_connection(
                     addresses, happy_eyeballs_delay=_EYEBALLS_DELAY_S if len(addresses) > 1 else None
                 )
+                keep_alive(connected, UNACKNOWLEDGED_S)
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._scratch),
+                    lambda: Connection(scratch, connected),
                     sock=connected,
-                    ssl=self._tls_context() if target.secure else None,
-                    server_hostname=target.host if target.secure else None,
+                    ssl=tls,
+                    server_hostname=target.host if tls else None,
                 )
-        except TimeoutError as error:
-            raise ExchangeError(f"no connection within {CONNECT_TIMEOUT_S:g} s") from error
-        except OSError:
+        except (OSError, UnicodeError) as error:
             self._addresses.pop((target.host, target.port), None)
+            if limit.expired():
+                raise ExchangeError(f"no connection within {CONNECT_TIMEOUT_S:g} s") from error
+            if isinstance(error, UnicodeError):
+                raise ExchangeError(f"{target.host} is no host name") from error
             raise
         return connection
 
-    async def _resolve(self, target: _Target) -> _Addresses:
+    async def _resolve(self, target: Target) -> _Addresses:
         """The host's addresses. Names are looked up once a minute, and anew after a connection that failed."""
         loop = asyncio.get_running_loop()
         found: _Addresses
@@ -139,21 +104,23 @@ class BulkClient:
             self._addresses[target.host, target.port] = found, loop.time() + _ADDRESSES_KEPT_S
         return found
 
-    def _tls_context(self) -> ssl.SSLContext:
+    def _tls_parts(self) -> tuple[ssl.SSLContext, memoryview]:
+        """What connections by TLS share, made for the first of them: it reads every certificate of the machine."""
         if self._tls is None:
-            self._tls = ssl.create_default_context()
+            self._tls = ssl.create_default_context(), memoryview(bytearray(TLS_SCRATCH_BYTES))
         return self._tls
 
-    def _kept(self, target: _Target) -> Connection | None:
+    def _kept(self, target: Target) -> Connection | None:
         """An idle connection to the target, the latest used first: it is the likeliest to be alive."""
         idle = self._idle.get(target.place, ())
         while idle:
             connection = idle.pop()
-            if connection.reusable:
+            if connection.reusable and connection.quiet:
                 return connection
+            connection.abort()
         return None
 
-    def _keep(self, target: _Target, connection: Connection) -> None:
+    def _keep(self, target: Target, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
         self._idle.setdefault(target.place, deque()).append(connection)
