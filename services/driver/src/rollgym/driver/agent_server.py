@@ -6,7 +6,8 @@ A `/run` is sent once. Whatever goes wrong is a failed attempt, and whether anot
 from __future__ import annotations
 
 from rollgym.common import jsonx
-from rollgym.common.errors import AgentRequestFailed
+from rollgym.common.errors import AgentRequestFailed, ArtifactError
+from rollgym.common.redaction import redact_text
 from rollgym.driver.bulk_http.answer import ExchangeError
 from rollgym.driver.bulk_http.client import BulkClient
 from rollgym.driver.http_client import MAX_ANSWER_BYTES, descriptors_error, excerpt, out_of_descriptors
@@ -27,7 +28,14 @@ class _RowBody(Reservation):
         self.size = row.size
 
     def read(self) -> bytes:
-        return self._row.read()
+        """Raises ArtifactError: a row that cannot be read, or is not as long as it was, is no agent's fault."""
+        try:
+            content = self._row.read()
+        except OSError as error:
+            raise ArtifactError(f"cannot read a row of {self._row.rows.path}: {error.strerror}") from error
+        if len(content) != self.size:
+            raise ArtifactError(f"{self._row.rows.path} is no longer what it was")
+        return content
 
     def sent(self) -> None:
         self.give_back()
@@ -45,16 +53,18 @@ async def post_run(
 
     The row is read when `sending` has room for it and let go once it is sent; the answer is received when `memory` has.
     Raises AgentRequestFailed (`terminal` where the answer was a 4xx that a repeat gets again), PayloadTooLarge for an
-    answer over `limit_bytes`. Cancellation closes the connection, which an agent server can notice.
+    answer over `limit_bytes`, ArtifactError where the row cannot be read. Cancellation closes the connection, which an
+    agent server can notice.
     """
     body = _RowBody(row, sending)
     try:
         await body.take(body.size)
         answer = await http.post(f"{url}/run", body, memory, limit_bytes)
     except (ExchangeError, OSError) as error:
+        shown = redact_text(url)
         if out_of_descriptors(error):
-            raise descriptors_error(url) from error
-        raise AgentRequestFailed(f"{url}/run: {error}", url=url) from error
+            raise descriptors_error(shown) from error
+        raise AgentRequestFailed(f"{shown}/run: {error}", url=shown) from error
     finally:
         body.give_back()
     if answer.status < 300:

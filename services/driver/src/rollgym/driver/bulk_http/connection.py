@@ -7,6 +7,8 @@ it in memory, and waits in the kernel until then.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from typing import Protocol
 
 from rollgym.common.errors import PayloadTooLarge
@@ -15,8 +17,11 @@ from rollgym.driver.payload_memory import Reservation
 
 SCRATCH_BYTES = 64 * 1024
 """Where heads, and bodies without a length, are received. Emptied at once, so all connections of a loop share one."""
+TLS_SCRATCH_BYTES = 1024 * 1024
+"""More than asyncio's TLS holds back: when a connection ends, what is not taken at once is lost."""
 _HEAD_BYTES = 4 * 1024
 """So much is received of an answer before anyone has counted its body."""
+_NO_ANSWER = "the server closed the connection without an answer"
 
 
 class OutgoingBody(Protocol):
@@ -29,7 +34,7 @@ class OutgoingBody(Protocol):
     def read(self) -> bytes: ...
 
     def sent(self) -> None:
-        """Called as soon as the kernel has all of it."""
+        """Called as soon as the kernel has all of it, or TLS has encrypted it."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -44,14 +49,16 @@ class Connection(asyncio.BufferedProtocol):
         "_reader",
         "_scratch",
         "_sending",
+        "_socket",
         "_transport",
         "_under_way",
         "_waiter",
         "idle_since",
     )  # fmt: skip
 
-    def __init__(self, scratch: memoryview) -> None:
+    def __init__(self, scratch: memoryview, connected: socket.socket) -> None:
         self._scratch = scratch
+        self._socket = connected
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._reader: AnswerReader | None = None
@@ -68,21 +75,31 @@ class Connection(asyncio.BufferedProtocol):
         """Whether another exchange may follow: the last one is over, and both sides want to go on."""
         return self._transport is not None and not (self._transport.is_closing() or self._under_way)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing has come since the last exchange, not even the end, that the loop has not come to yet."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     async def exchange(self, head: bytes, body: OutgoingBody, memory: Reservation, limit_bytes: int) -> Answer:
         """Send a request and read its answer, the body once `memory` has room for it.
 
         Raises ExchangeError where no answer comes or it is no HTTP, PayloadTooLarge where its body passes
         `limit_bytes`. After an error, a cancellation, or the server's last answer, the connection is closed.
         """
-        if self._transport is None:
-            raise ExchangeError("the server closed the connection without an answer")
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise ExchangeError(_NO_ANSWER)
         self._memory, self._limit_bytes, self._outgoing = memory, limit_bytes, body
         self._reader = self._problem = None
         self._needs_room, self._under_way = False, True
         try:
-            self._transport.writelines((head, body.read()))
-            if not self._sending:
-                body.sent()
+            self._send(transport, head, body)
             while (reader := self._complete_reader()) is None:
                 if self._needs_room:
                     await self._room_made(memory)
@@ -95,7 +112,16 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             if self._under_way:
                 self.abort()
-            self._reader = self._memory = self._outgoing = self._problem = None
+            if self._reader is not None:
+                self._reader.let_go()
+            self._reader = self._memory = self._outgoing = self._problem = self._waiter = None
+
+    def _send(self, transport: asyncio.Transport, head: bytes, body: OutgoingBody) -> None:
+        transport.writelines([head, body.read()])
+        if transport.get_write_buffer_size() and not self._sending:
+            transport.set_write_buffer_limits(high=0)  # what has it look: in Python 3.12 and 3.13 writelines does not
+        if not self._sending:
+            body.sent()
 
     def _complete_reader(self) -> AnswerReader | None:
         """The reader of a complete answer, None while more has to come. Raises the exchange's problem."""
@@ -125,7 +151,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(high=0)
+        # Writing pauses as soon as anything is left to send. With a limit of 0, asyncio's TLS would pause for nothing.
+        transport.set_write_buffer_limits(high=0 if transport.get_extra_info("sslcontext") is None else 1)
         self._transport = transport
 
     def pause_writing(self) -> None:
@@ -138,13 +165,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         reader = self._reader
-        if reader is None:
-            return self._scratch[:_HEAD_BYTES]
-        return reader.rest if reader.has_room else self._scratch
+        if reader is not None:
+            return reader.rest if reader.has_room else self._scratch
+        return self._scratch[:_HEAD_BYTES] if sizehint < 0 else self._scratch  # TLS tells what it holds
 
     def buffer_updated(self, nbytes: int) -> None:
         if not self._under_way:
             self.abort()  # nobody asked
+            return
+        if self._problem is not None:
             return
         reader = self._reader
         if reader is None:
@@ -175,27 +204,44 @@ class Connection(asyncio.BufferedProtocol):
 
     def _fail(self, problem: Exception) -> None:
         self._problem = problem
-        self.abort()
         self._wake()
 
     def eof_received(self) -> bool:
+        self._end(None)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None:
+            self._take_what_came()
         self._transport = None
         self._sending = False
-        reader = self._reader
-        if self._problem is None and not (reader is not None and reader.complete):
-            self._problem = self._ended_by(reader, exc)
-        self._wake()
+        self._end(exc)
 
-    @staticmethod
-    def _ended_by(reader: AnswerReader | None, exc: Exception | None) -> ExchangeError | None:
-        """What the loss of the connection means for an answer that is not complete; None where it completes it."""
+    @property
+    def _awaits_more(self) -> bool:
+        return self._under_way and self._problem is None and not (self._reader is not None and self._reader.complete)
+
+    def _take_what_came(self) -> None:
+        """An answer may be here although the request could not be sent: the server said why, and left."""
+        assert self._transport is not None
+        if self._transport.get_extra_info("sslcontext") is not None:
+            return
+        with contextlib.suppress(OSError):
+            while self._awaits_more and not self._needs_room:
+                count = self._socket.recv_into(self.get_buffer(-1))
+                if not count:
+                    return
+                self.buffer_updated(count)
+
+    def _end(self, exc: Exception | None) -> None:
+        """Nothing more comes: that completes an answer, or is the exchange's problem."""
+        if not self._awaits_more:
+            return
+        reader, said = self._reader, "" if exc is None else str(exc) or type(exc).__name__
         if reader is None or not reader.head_read:
-            said = "" if exc is None else str(exc) or type(exc).__name__
-            return ExchangeError(said or "the server closed the connection without an answer")
-        if exc is None and reader.ends_with_connection:
+            self._fail(ExchangeError(said or _NO_ANSWER))
+        elif exc is None and reader.ends_with_connection:
             reader.complete = True
-            return None
-        return ExchangeError("the answer broke off")
+            self._wake()
+        else:
+            self._fail(ExchangeError(f"the answer broke off{said and f': {said}'}"))

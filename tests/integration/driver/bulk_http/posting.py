@@ -1,0 +1,69 @@
+"""A client under test, its bound of memory, and what it must not leave behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from integration.driver.bulk_http.scripted_server import PATIENCE_S, turns
+from rollgym.driver.bulk_http.answer import Answer
+from rollgym.driver.bulk_http.client import BulkClient
+from rollgym.driver.payload_memory import PayloadMemory
+
+ROW = b'{"reward": 1.0}'
+LIMIT_BYTES = 32 << 20
+
+
+class Row:
+    """A request's body that remembers what became of it."""
+
+    def __init__(self, content: bytes = ROW) -> None:
+        self._content = content
+        self.size = len(content)
+        self.reads = 0
+        self.sent_after: int | None = None
+        """How many times it had been read when the kernel had it; None as long as it has not."""
+
+    def read(self) -> bytes:
+        self.reads += 1
+        return self._content
+
+    def sent(self) -> None:
+        assert self.sent_after is None, "said to be sent twice"
+        self.sent_after = self.reads
+
+
+class Posting:
+    """Posts over one client, each within `PATIENCE_S`, each with a reservation of its own."""
+
+    def __init__(self, client: BulkClient, memory: PayloadMemory) -> None:
+        self.client, self.memory = client, memory
+
+    async def post(self, url: str, row: Row | None = None, limit_bytes: int = LIMIT_BYTES) -> Answer:
+        async with asyncio.timeout(PATIENCE_S):
+            with self.memory.reservation() as room:
+                return await self.client.post(url, row or Row(), room, limit_bytes)
+
+    def begin(self, url: str, row: Row | None = None, limit_bytes: int = LIMIT_BYTES) -> asyncio.Task[Answer]:
+        return asyncio.create_task(self.post(url, row, limit_bytes))
+
+
+@asynccontextmanager
+async def posting() -> AsyncIterator[Posting]:
+    """Fails where a task, room in memory, or an error that nobody was told of is left at the end.
+
+    Sockets left open fail the test as well: warnings are errors.
+    """
+    loop, errors = asyncio.get_running_loop(), list[dict[str, Any]]()
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    memory = PayloadMemory()
+    async with BulkClient() as client:
+        yield Posting(client, memory)
+    await turns()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert memory.used_bytes == 0
+    gc.collect()
+    assert not errors
