@@ -6,10 +6,15 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 import needs
 
 PYTESTS_OWN = "PYTEST_CURRENT_TEST"
+
+# No test asserts how fast something is: on a busy machine any of a property's examples may take long.
+settings.register_profile("rollgym", deadline=None)
+settings.load_profile("rollgym")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -21,13 +21,13 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(JSON_VALUES)
 def test_what_is_written_reads_back(value: Any) -> None:
     assert jsonx.loads(jsonx.dumps(value)) == value
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(JSON_VALUES)
 def test_the_standard_library_reads_the_same(value: Any) -> None:
     assert json.loads(jsonx.dumps(value)) == value

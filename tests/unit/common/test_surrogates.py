@@ -13,7 +13,7 @@ ANY_TEXT = st.text(st.characters(blacklist_categories=()) | st.sampled_from('\ud
 DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(ANY_TEXT)
 def test_masked_and_unmasked_is_the_same_text_to_a_reader(text: str) -> None:
     written = json.dumps({"a": text}).encode()
@@ -21,7 +21,7 @@ def test_masked_and_unmasked_is_the_same_text_to_a_reader(text: str) -> None:
     assert json.loads(back) == json.loads(written)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(ANY_TEXT)
 def test_masked_text_is_taken_by_the_fast_decoder(text: str) -> None:
     written = json.dumps({"a": text}).encode()
@@ -31,7 +31,7 @@ def test_masked_text_is_taken_by_the_fast_decoder(text: str) -> None:
     assert isinstance(msgspec.json.decode(fields["a"]), str)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.text())
 def test_text_without_lone_surrogates_is_not_touched(text: str) -> None:
     for written in (json.dumps(text).encode(), json.dumps(text, ensure_ascii=False).encode()):

@@ -36,7 +36,7 @@ def test_small_numbers_of_values_are_interpolated(values: list[float], q: float,
     assert durations(values).quantile(q) == (expected if expected is None else pytest.approx(expected))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=200))
 def test_exact_quantiles_are_those_of_the_standard_library(values: list[float]) -> None:
     found = durations(values)

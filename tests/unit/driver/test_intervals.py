@@ -18,7 +18,7 @@ def clustered(values: list[tuple[int, float]]) -> ClusteredMean:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(-1000, 1000), min_size=2, max_size=50))
 def test_with_one_rollout_a_task_it_is_the_ordinary_standard_error(values: list[float]) -> None:
     found = clustered(list(enumerate(values)))

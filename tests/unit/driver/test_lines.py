@@ -17,7 +17,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "rows.jsonl"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"])), max_size=6))
 def test_what_is_appended_is_read(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     path = tmp_path_factory.mktemp("lines") / "rows.jsonl"

@@ -43,7 +43,7 @@ def test_the_interval_is_students_over_the_tasks_differences(tmp_path: Path) -> 
     assert found.interval == pytest.approx((mean - half, mean + half))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=12), st.floats(-5, 5))
 def test_the_interval_holds_the_mean_and_moves_with_it(differences: list[float], shift: float) -> None:
     mean = statistics.fmean(differences)

@@ -22,7 +22,7 @@ def test_pass_at_k_is_the_share_of_choices_with_a_right_one(total: int) -> None:
             assert pass_at_k(total, correct, k) == pytest.approx(sum(map(max, choices)) / len(choices), abs=1e-12)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(REWARDS, st.data())
 def test_best_of_k_is_the_mean_largest_over_every_choice(rewards: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(rewards)))
@@ -31,7 +31,7 @@ def test_best_of_k_is_the_mean_largest_over_every_choice(rewards: list[float], d
     assert best_of_k(rewards[::-1], k) == pytest.approx(best_of_k(rewards, k), abs=1e-9)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(TABLES)
 def test_the_metrics_follow_their_definitions(tasks: list[list[float]]) -> None:
     metrics = pass_metrics(tasks)
@@ -46,7 +46,7 @@ def test_the_metrics_follow_their_definitions(tasks: list[list[float]]) -> None:
     assert f"pass@{most + 1}/accuracy" not in metrics
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=9), min_size=1, max_size=5))
 def test_more_tries_are_never_worth_less(tasks: list[list[float]]) -> None:
     for rewards in tasks:
