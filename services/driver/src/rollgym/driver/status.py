@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
+from collections.abc import Collection
 from typing import Any
 
 import httpx
@@ -15,9 +17,11 @@ from rich.table import Table
 from rollgym.common.errors import HeadError
 from rollgym.driver.fleet import HeadClient
 from rollgym.driver.progress import seconds
+from rollgym.driver.text_tables import TitledTable
 
 SHOWN_RUNS = 10
 PIPE_WIDTH = 200
+TOOLS_TIMEOUT_S = 10.0
 
 
 async def show_status(head_url: str, token: str | None, *, as_json: bool) -> int:
@@ -43,8 +47,9 @@ async def show_environments(head_url: str, token: str | None, *, as_json: bool) 
     for server in playing:
         for name in server.get("metadata", {}).get("envs", []):
             environments.setdefault(name, {"servers": [], "tools": None})["servers"].append(server["url"])
+    told = await _tools_by_server({url for each in environments.values() for url in each["servers"]}, token)
     for name, environment in environments.items():
-        environment["tools"] = await _tools(environment["servers"], name, token)
+        environment["tools"] = next((told[url][name] for url in environment["servers"] if name in told[url]), None)
     if as_json:
         print(json.dumps(environments, indent=2))
         return 0
@@ -72,22 +77,25 @@ async def _listing(head: HeadClient, path: str, name: str) -> list[dict[str, Any
     return found
 
 
-async def _tools(urls: list[str], env: str, token: str | None) -> list[str] | None:
-    """Names of an environment's tools, from the first server that tells; None where none does."""
+async def _tools_by_server(urls: Collection[str], token: str | None) -> dict[str, dict[str, list[str]]]:
+    """For each resources server, the names of the tools of each environment that it can tell of."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with httpx.AsyncClient(timeout=10.0, trust_env=False, headers=headers) as http:
-        for url in urls:
-            try:
-                answer = await http.get(f"{url}/tools", params={"env": env})
-                return [tool["name"] for tool in answer.raise_for_status().json()["tools"]]
-            except (httpx.HTTPError, ValueError, KeyError, TypeError):
-                continue
-    return None
+    async with httpx.AsyncClient(timeout=TOOLS_TIMEOUT_S, trust_env=False, headers=headers) as http:
+        found = await asyncio.gather(*(_tools(http, url) for url in urls))
+    return dict(zip(urls, found, strict=True))
+
+
+async def _tools(http: httpx.AsyncClient, url: str) -> dict[str, list[str]]:
+    try:
+        envs = (await http.get(f"{url}/tools")).raise_for_status().json()["envs"]
+        return {name: [tool["name"] for tool in env["tools"]] for name, env in envs.items() if "tools" in env}
+    except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # a server that is down, or of another make: its environments are listed without their tools
 
 
 def _table(title: str, name: str, *columns: str) -> Table:
     """A table whose first column, the name to copy, is never cut."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = TitledTable(title)
     table.add_column(name, no_wrap=True, overflow="fold")
     for column in columns:
         table.add_column(column)
