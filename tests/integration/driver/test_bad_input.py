@@ -1,5 +1,6 @@
 """Bad input, row by row: the exit code, the words that say what is wrong, and that nothing was lost or started."""
 
+import contextlib
 import json
 import os
 import socket
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from integration.driver.runs import FAST, RunFolder, gym, keys
+from integration.driver.runs import FAST, UNTUNED, Ended, RunFolder, gym, keys
 from integration.driver.servers import Stack
 from integration.driver.stub_agent import serving_app
 from rollgym.common.failures import FailureClass
+from rollgym.driver.artifacts.lock import output_lock
 
 ECHO = {"responses_create_params": {"input": "x"}, "env": "echo"}
 GOOD = json.dumps(ECHO).encode() + b"\n"
@@ -29,6 +31,7 @@ class Case:
     said: tuple[str, ...] = ()
     code: int = 2
     rows: int = 0
+    only_servers_know: bool = False
     prepare: Callable[[RunFolder], None] = field(default=lambda _: None)
 
 
@@ -54,9 +57,13 @@ TASK_FILES = {
     "line-not-utf-8": Case(tasks=GOOD + b'{"a": "\xff"}\n', said=("tasks.jsonl: line 2: is not UTF-8 (byte 7)",)),
     "line-without-params": Case(tasks=GOOD + b"{}\n", said=("line 2: has no responses_create_params",)),
     "line-with-unknown-env": Case(
-        tasks=GOOD + line(env="gridsin"), said=("line 2: unknown environment 'gridsin'", "did you mean gridsim?")
+        tasks=GOOD + line(env="gridsin"),
+        said=("line 2: unknown environment 'gridsin'", "did you mean gridsim?"),
+        only_servers_know=True,
     ),
-    "line-with-a-seed-that-is-no-number": Case(tasks=GOOD + line(seed="x"), said=("line 2: seed must be an integer",)),
+    "line-with-a-seed-that-is-no-number": Case(
+        tasks=GOOD + line(seed="x"), said=("line 2: seed must be an integer",), only_servers_know=True
+    ),
     "several-bad-lines": Case(tasks=b"{\n[]\n{}\n", said=("line 1: ", "line 2: ", "line 3: ")),
     "line-of-33-megabytes": Case(tasks=line(padding="x" * (33 << 20)), said=("line 1: has 34,", "at most 33,554,432")),
     "line-of-20-megabytes": Case(tasks=BIG, code=0, rows=1),
@@ -107,22 +114,71 @@ CASES = TASK_FILES | SETTINGS | PLACES
 @pytest.mark.parametrize("name", CASES)
 def test_bad_input_is_met_with_its_reason(run: RunFolder, stack: Stack, name: str) -> None:
     case = CASES[name]
+    before = made(case, run)
+    ended = run.run(stack.head.url, *(word.format(input=run.input) for word in case.words))
+    if case.code == 2:
+        check_refusal(case, run, ended, before)
+    else:
+        assert ended.code == case.code, ended
+        assert "Traceback" not in ended.err + ended.out
+        assert len(run.rows) == case.rows
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if case.code == 2 and not case.only_servers_know]
+)
+def test_it_is_met_so_before_a_server_of_ones_own_is_started(run: RunFolder, name: str) -> None:
+    case = CASES[name]
+    before = made(case, run)
+    ended = gym(*embedded_words(run), *(word.format(input=run.input) for word in case.words))
+    check_refusal(case, run, ended, before)
+
+
+def made(case: Case, run: RunFolder) -> list[Path]:
+    """Make the mistake's files; what is there then."""
     if case.tasks is not None:
         run.input.write_bytes(case.tasks)
     case.prepare(run)
-    before = sorted(run.folder.rglob("*"))
-    ended = run.run(stack.head.url, *(word.format(input=run.input) for word in case.words))
-    assert ended.code == case.code, ended
+    return sorted(run.folder.rglob("*"))
+
+
+def embedded_words(run: RunFolder) -> tuple[str, ...]:
+    return ("eval", "run", "--input", str(run.input), "--output", str(run.paths.results), *FAST, *UNTUNED)
+
+
+def check_refusal(case: Case, run: RunFolder, ended: Ended, before: list[Path]) -> None:
+    assert ended.code == 2, ended
     for words in case.said:
         assert words in ended.err
     assert "Traceback" not in ended.err + ended.out
-    if case.code == 2:
-        assert all(each.startswith(("gym: ", "gym eval run: ")) for each in ended.err.splitlines()), ended.err
-        left = [path for path in sorted(run.folder.rglob("*")) if path not in before]
-        assert left in ([], [run.paths.results.parent]), "something was started"
-        assert case.tasks is None or run.input.read_bytes() == case.tasks
-    else:
-        assert len(run.rows) == case.rows
+    assert all(each.startswith(("gym: ", "gym eval run: ")) for each in ended.err.splitlines()), ended.err
+    left = [path for path in sorted(run.folder.rglob("*")) if path not in before]
+    assert left in ([], [run.paths.results.parent]), "something was started"
+    assert case.tasks is None or run.input.read_bytes() == case.tasks
+
+
+def an_earlier_run(run: RunFolder) -> contextlib.AbstractContextManager[None]:
+    run.paths.results.write_text('{"reward": 1.0}\n')
+    return contextlib.nullcontext()
+
+
+def a_running_driver(run: RunFolder) -> contextlib.AbstractContextManager[None]:
+    return output_lock(run.paths.lock)
+
+
+@pytest.mark.parametrize("holder", [an_earlier_run, a_running_driver])
+def test_a_taken_output_keeps_the_logs_of_its_servers(
+    run: RunFolder, holder: Callable[[RunFolder], contextlib.AbstractContextManager[None]]
+) -> None:
+    run.input.write_bytes(GOOD)
+    log = run.paths.logs / "resources.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("what it said\n")
+    with holder(run):
+        ended = gym(*embedded_words(run))
+    assert ended.code == 2, ended
+    assert ended.err.startswith(("gym: output_jsonl_fpath: an earlier run", "gym: another driver writes this output"))
+    assert log.read_text() == "what it said\n"
 
 
 def test_a_taken_metrics_port_is_refused_and_leaves_the_output_free(run: RunFolder, stack: Stack) -> None:

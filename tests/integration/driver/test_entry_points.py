@@ -77,6 +77,13 @@ def test_turned_off_it_leaves_the_collector_exactly_as_it_was(run: RunFolder, bu
     assert collector() == before
 
 
+def test_a_resumed_run_keeps_what_the_servers_of_its_first_start_said(run: RunFolder, bundle: str) -> None:
+    for more in ((), ("--resume",)):
+        ended, _ = embedded(run, bundle, *UNTUNED, *more)
+        assert ended.code in (0, 3), ended
+    assert (run.paths.logs / "resources.log").read_text().count("listening on") == 2
+
+
 @pytest.mark.parametrize("value", ["[0,50,100]", "[]", "[1,2,3,4]", "often", "[-5]"])
 def test_wrong_values_are_refused_and_nothing_starts(run: RunFolder, value: str) -> None:
     before = collector()

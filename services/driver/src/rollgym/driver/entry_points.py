@@ -18,6 +18,7 @@ from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.console import Console
 from rollgym.driver.fleet import HeadClient
 from rollgym.driver.interruption import Interruption
+from rollgym.driver.preparation import Prepared, prepared
 from rollgym.driver.run import Run
 from rollgym.driver.run_report import RunReport
 
@@ -50,10 +51,11 @@ async def run_serving(config: RolloutCollectionConfig, console: Console, *, debu
     check_open_files(config)
     interruption = Interruption()
     with _signals(interruption, console, drain_on_sigterm=config.drain_on_sigterm):
-        console.say("Starting env-bundle, resources and head …")
-        async with serving_everything(config) as head_url:
-            console.say(f"Head and web page: {head_url}")
-            return await _collect(config, head_url, console, interruption, debug_slow=debug_slow)
+        async with prepared(config) as ready:
+            console.say("Starting env-bundle, resources and head …")
+            async with serving_everything(config) as head_url:
+                console.say(f"Head and web page: {head_url}")
+                return await _collect(config, ready, head_url, console, interruption, debug_slow=debug_slow)
 
 
 async def run_no_serve(config: RolloutCollectionConfig, console: Console, *, debug_slow: bool = False) -> RunReport:
@@ -61,16 +63,24 @@ async def run_no_serve(config: RolloutCollectionConfig, console: Console, *, deb
     check_open_files(config)
     interruption = Interruption()
     with _signals(interruption, console, drain_on_sigterm=config.drain_on_sigterm):
-        return await _collect(config, config.head_url, console, interruption, debug_slow=debug_slow)
+        async with prepared(config) as ready:
+            return await _collect(config, ready, config.head_url, console, interruption, debug_slow=debug_slow)
 
 
 async def _collect(
-    config: RolloutCollectionConfig, head_url: str, console: Console, interruption: Interruption, *, debug_slow: bool
+    config: RolloutCollectionConfig,
+    ready: Prepared,
+    head_url: str,
+    console: Console,
+    interruption: Interruption,
+    *,
+    debug_slow: bool,
 ) -> RunReport:
     token = config.token.get_secret_value() if config.token else None
     async with HeadClient(head_url, token) as head:
         run = Run(
             config,
+            ready,
             head,
             console,
             interruption,

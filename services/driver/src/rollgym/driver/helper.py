@@ -18,6 +18,7 @@ from rollgym.driver.config_loading import validated
 from rollgym.driver.console import Console, silent_console
 from rollgym.driver.fleet import HeadClient
 from rollgym.driver.interruption import Interruption
+from rollgym.driver.preparation import prepared
 from rollgym.driver.run import Run
 from rollgym.driver.run_report import RunReport
 
@@ -55,9 +56,9 @@ class RolloutCollectionHelper:
         Raises ConfigurationError and HeadError before anything starts.
         """
         token = config.token.get_secret_value() if config.token else None
-        async with HeadClient(config.head_url, token) as head:
+        async with prepared(config) as ready, HeadClient(config.head_url, token) as head:
             with silent_console() as silent:
-                return await Run(config, head, console or silent, Interruption()).collect()
+                return await Run(config, ready, head, console or silent, Interruption()).collect()
 
     async def run_examples(
         self,

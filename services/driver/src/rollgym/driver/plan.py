@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rollgym.common.errors import ConfigurationError
 from rollgym.common.failures import FailureClass
@@ -109,15 +110,31 @@ def plan_run(config: RolloutCollectionConfig, survey: TaskSurvey) -> RunPlan:
     paths = ArtifactPaths(config.output_jsonl_fpath)
     if paths.manifest.exists() and config.resume_from_cache:
         return _old_run(config, survey, paths)
-    _make_room(config, paths)
+    _refuse_earlier_run(config, paths)
+    for path in (*_with_content(paths), *paths.leftovers()):
+        path.unlink(missing_ok=True)
     return _new_run(config, survey, paths)
 
 
-def _make_room(config: RolloutCollectionConfig, paths: ArtifactPaths) -> None:
-    there = [path for path in paths.all_files() if path.exists() and path.stat().st_size > 0]
-    if not there:
-        return
-    rows_or_manifest = [path for path in there if path in (paths.results, paths.failures, paths.manifest)]
+def check_output(config: RolloutCollectionConfig, survey: TaskSurvey) -> None:
+    """Raise ConfigurationError where the output holds a run that this one may neither replace nor go on with.
+
+    Changes nothing.
+    """
+    paths = ArtifactPaths(config.output_jsonl_fpath)
+    if paths.manifest.exists() and config.resume_from_cache:
+        Manifest.read(paths.manifest).refuse_other_run(config, survey.digest)
+    else:
+        _refuse_earlier_run(config, paths)
+
+
+def _with_content(paths: ArtifactPaths) -> list[Path]:
+    return [path for path in paths.all_files() if path.exists() and path.stat().st_size > 0]
+
+
+def _refuse_earlier_run(config: RolloutCollectionConfig, paths: ArtifactPaths) -> None:
+    own = (paths.results, paths.failures, paths.manifest)
+    rows_or_manifest = [path for path in _with_content(paths) if path in own]
     if rows_or_manifest and not config.overwrite:
         named = ", ".join(path.name for path in rows_or_manifest)
         missing = " (but it has no manifest, so it cannot be resumed)" if not paths.manifest.exists() else ""
@@ -125,8 +142,6 @@ def _make_room(config: RolloutCollectionConfig, paths: ArtifactPaths) -> None:
             f"output_jsonl_fpath: an earlier run's artifacts are there: {named} in {paths.results.parent}{missing}. "
             "--resume goes on with it, --overwrite replaces it, another --output leaves it alone"
         )
-    for path in (*there, *paths.leftovers()):
-        path.unlink(missing_ok=True)
 
 
 def _new_run(config: RolloutCollectionConfig, survey: TaskSurvey, paths: ArtifactPaths) -> RunPlan:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,8 +19,6 @@ from rollgym.common.errors import ArtifactError
 from rollgym.common.metrics import ProcessMetrics
 from rollgym.driver.agent import AgentSettings
 from rollgym.driver.artifacts.journal import journal_line
-from rollgym.driver.artifacts.lock import output_lock
-from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.artifacts.writer import writing_artifacts
 from rollgym.driver.attempts import AttemptRunner
 from rollgym.driver.background import repeatedly
@@ -37,8 +34,9 @@ from rollgym.driver.interruption import Interruption
 from rollgym.driver.ledger import RolloutState
 from rollgym.driver.loop_phases import LoopPhases
 from rollgym.driver.metrics import DriverMetrics
-from rollgym.driver.plan import RunPlan, ServersMissing, check_names, plan_run, survey_of
+from rollgym.driver.plan import RunPlan, ServersMissing, check_names, plan_run
 from rollgym.driver.policies import create_policy
+from rollgym.driver.preparation import Prepared
 from rollgym.driver.progress import Progress
 from rollgym.driver.recorder import Recorder
 from rollgym.driver.resources_client import ResourcesClient
@@ -47,7 +45,7 @@ from rollgym.driver.run_samples import RunSamples
 from rollgym.driver.snapshot import run_snapshot
 from rollgym.driver.summary import summary_json
 from rollgym.driver.tasks import TaskSurvey
-from rollgym.driver.telemetry import RunReporter, metrics_socket, serving_metrics
+from rollgym.driver.telemetry import RunReporter, serving_metrics
 from rollgym.driver.vitals import Vitals
 
 MANIFEST_EVERY_S = 5.0
@@ -71,6 +69,7 @@ class Run:
     """A run with all that it uses. `collect` is called once."""
 
     config: RolloutCollectionConfig
+    prepared: Prepared
     head: HeadClient
     console: Console
     interruption: Interruption
@@ -82,19 +81,15 @@ class Run:
 
     async def collect(self) -> RunReport:
         """Plan, collect, report. Raises ConfigurationError and HeadError before anything has started."""
-        config = self.config
-        create_policy(config.policy)
-        survey = await asyncio.to_thread(survey_of, config)
-        fleet = Fleet(self.head)
+        survey, fleet = self.prepared.survey, Fleet(self.head)
         remarks = await self._servers(survey, fleet)
-        with metrics_socket(config) as listener, output_lock(ArtifactPaths(config.output_jsonl_fpath).lock):
-            self.console.say(f"Reading {survey.tasks} task(s) from {survey.path}")
-            plan = await asyncio.to_thread(plan_run, config, survey)
-            plan.remarks[:0] = remarks
-            try:
-                return await self._run(plan, fleet, listener)
-            finally:
-                plan.rows.close()
+        self.console.say(f"Reading {survey.tasks} task(s) from {survey.path}")
+        plan = await asyncio.to_thread(plan_run, self.config, survey)
+        plan.remarks[:0] = remarks
+        try:
+            return await self._run(plan, fleet)
+        finally:
+            plan.rows.close()
 
     async def _servers(self, survey: TaskSurvey, fleet: Fleet) -> list[str]:
         """Learn of the servers; those that are still starting are waited for. Returns remarks on the task file."""
@@ -112,7 +107,7 @@ class Run:
                 said = True
             await asyncio.sleep(SERVERS_LOOK_S)
 
-    async def _run(self, plan: RunPlan, fleet: Fleet, listener: socket.socket | None) -> RunReport:
+    async def _run(self, plan: RunPlan, fleet: Fleet) -> RunReport:
         self._say_plan(plan)
         self._done_before = plan.ledger.done
         metrics = DriverMetrics(self.registry)
@@ -126,7 +121,7 @@ class Run:
             on_row = retained.add if self.config.retain_results_in_memory else None
             recorder = Recorder(plan.rows, plan.ledger, plan.statistics, metrics, writer, on_row)
             url = await stack.enter_async_context(
-                serving_metrics(self.config, listener, self.registry, head.url if head else None)
+                serving_metrics(self.config, self.prepared.listener, self.registry, head.url if head else None)
             )
             if url is not None:
                 self.console.say(f"Metrics of this driver: {url}/metrics")

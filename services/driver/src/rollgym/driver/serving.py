@@ -128,6 +128,9 @@ async def serving_everything(config: RolloutCollectionConfig) -> AsyncIterator[s
     """
     logs = ArtifactPaths(config.output_jsonl_fpath).logs
     logs.mkdir(parents=True, exist_ok=True)
+    if not config.resume_from_cache:  # a resumed run keeps what the servers of its earlier starts said
+        for log_path in logs.glob("*.log"):
+            log_path.unlink()
     async with contextlib.AsyncExitStack() as stack:
         head_url = await stack.enter_async_context(serving_head())
         common = ["--port", "0", "--head", head_url, "--exit-with-parent", "--stop-timeout", f"{STOP_TIMEOUT_S:g}"]
@@ -175,7 +178,6 @@ async def _child(name: str, words: Sequence[str], logs: Path) -> AsyncIterator[C
     """A server process, stopped at the end of the block; its early death is said aloud."""
     log_path = logs / f"{name}.log"
     own = {name: value for name, value in os.environ.items() if name not in _OTHERS_TOKENS}
-    log_path.unlink(missing_ok=True)
     with log_path.open("ab") as log_file:
         process = await asyncio.create_subprocess_exec(
             *_command(words),
