@@ -39,6 +39,18 @@ def test_make_compose_eval_runs_another_eval(services: Stack) -> None:
     assert len(rows(results)) == 200
     assert (results.stat().st_uid, results.stat().st_gid) == (OWNER, OWNER)
     assert len(services.containers("resources")) == REPLICAS
+    named = answer.stdout.partition("Artifacts:\n")[2].split()
+    assert str(results.relative_to(services.folder)) in named
+    assert [path for path in named if not (services.folder / path).exists()] == []
+
+
+def test_an_eval_in_containers_resumes_by_the_path_that_it_printed(services: Stack) -> None:
+    output = "results/resumed/rollouts.jsonl"
+    for limit, said in (("--limit=3", "Run "), ("--limit=3 --resume", "Resuming run ")):
+        answer = services.make("compose-eval", f"ARGS={limit} --output {output}", check=False)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        assert said in answer.stderr
+    assert len(rows(services.folder / output)) == 3
 
 
 def test_an_eval_with_failing_rollouts_ends_with_the_documented_code(services: Stack) -> None:

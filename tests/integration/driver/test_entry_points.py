@@ -81,6 +81,7 @@ def test_a_resumed_run_keeps_what_the_servers_of_its_first_start_said(run: RunFo
     for more in ((), ("--resume",)):
         ended, _ = embedded(run, bundle, *UNTUNED, *more)
         assert ended.code in (0, 3), ended
+        assert f"{run.paths.logs}/" in ended.out
     assert (run.paths.logs / "resources.log").read_text().count("listening on") == 2
 
 

@@ -21,8 +21,8 @@ from unit.driver.test_statistics import facts
 def report(**fields: Any) -> RunReport:
     given: dict[str, Any] = {
         "run_id": "r1", "state": "finished", "counts": RolloutCounts(), "statistics": RunStatistics(), "failures": {},
-        "paths": ArtifactPaths(Path("/nowhere/rows.jsonl")), "elapsed_s": 10.0, "done_now": 0, "health": LoopHealth(),
-        "remarks": [],
+        "paths": ArtifactPaths(Path("/nowhere/rows.jsonl")), "elapsed_s": 10.0, "done_now": 0, "rows_now": 0,
+        "health": LoopHealth(), "remarks": [],
     }  # fmt: skip
     return RunReport(**(given | fields))
 
@@ -41,7 +41,9 @@ def busy() -> RunReport:
     statistics.add_row((3, 0), facts(1.0, truncated=True, never_ran=True, tokens=Tokens(input=0, output=0)))
     statistics.add_failed_attempt(Failed("env_busy", "all [bold]full[/bold] :smile:", False, Timings(0, None, 1)))
     counts = RolloutCounts(succeeded=3, masked=1, failed=1, drained=2, cancelled=1, missing=1)
-    return report(statistics=statistics, counts=counts, failures={"env_busy": 1}, done_now=5, state="incomplete")
+    return report(
+        statistics=statistics, counts=counts, failures={"env_busy": 1}, done_now=5, rows_now=4, state="incomplete"
+    )
 
 
 def test_the_headline_stands_beside_what_it_is_over() -> None:
@@ -60,9 +62,9 @@ def test_the_headline_stands_beside_what_it_is_over() -> None:
         "1 × all [bold]full[/bold] :smile:",
         "Cut short by their own turns or tokens, scored all the same: 1",
         "Check these: 1 row(s) whose model read no token (first: 3-0)",
+        "Time of this start: 10.0 s, 4 rollout(s) with a row (1,440/h), 1 failed for good",
         "Incomplete: 1 failed for good, 4 still owed.",
-        "--resume",
-        "retry_failed",
+        "The same command with --resume --output /nowhere/rows.jsonl runs what is owed, with ++retry_failed=true tries",
     ],
 )
 def test_what_happened_is_said(said: str) -> None:
@@ -87,7 +89,9 @@ def test_nothing_scored_has_no_mean_and_no_division() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_percentiles_of_few_are_defined_and_never_above_the_longest(count: int) -> None:
-    latency = summary_json(report(statistics=scored(*[1.0] * count), done_now=count))["this_start"]["latency_s"]
+    latency = summary_json(report(statistics=scored(*[1.0] * count), done_now=count, rows_now=count))["this_start"][
+        "latency_s"
+    ]
     assert latency["count"] == count
     assert all(0 < latency[name] <= latency["max"] for name in ("p50", "p90", "p99"))
     assert math.isfinite(latency["p99"])
@@ -113,6 +117,19 @@ def test_percentiles_of_few_are_defined_and_never_above_the_longest(count: int) 
 )  # fmt: skip
 def test_the_exit_code_says_how_it_ended(fields: dict[str, Any], require_complete: bool, code: int) -> None:
     assert exit_code(report(**fields), require_complete=require_complete) == code
+
+
+def test_failures_are_no_work_done() -> None:
+    counts = RolloutCounts(failed=200)
+    refused = report(counts=counts, failures={"env_refused": 200}, done_now=200, state="incomplete")
+    assert summary_json(refused)["this_start"]["rollouts_per_hour"] is None
+    assert "Time of this start: 10.0 s, 0 rollout(s) with a row, 200 failed for good" in summary_text(refused)
+
+
+def test_a_title_takes_one_line_however_narrow_its_table_is() -> None:
+    titles = [line for line in summary_text(busy()).splitlines() if line.startswith(("Run ", "Reward", "Time "))]
+    assert len(titles) == 3
+    assert titles[2].endswith("1 failed for good")
 
 
 def test_rows_that_never_ran_are_a_warning_in_text_and_data() -> None:

@@ -59,6 +59,11 @@ class Ledger:
         """Rollouts that this run owes no more: with a row, or failed for good."""
         return sum(self._counts[state] for state in DONE)
 
+    @property
+    def with_row(self) -> int:
+        """Rollouts that have a result, masked ones included: what rates are of, since a failure is no work done."""
+        return self._counts[RolloutState.SUCCEEDED] + self._counts[RolloutState.MASKED]
+
     def counts(self) -> RolloutCounts:
         """Counts by state; what is in flight is still owed."""
         return RolloutCounts(

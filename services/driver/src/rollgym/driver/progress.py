@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 from rollgym.driver.background import repeatedly
 from rollgym.driver.console import Console
@@ -17,17 +17,20 @@ LIVE_INTERVAL_S = 0.5
 
 @dataclass
 class Progress:
-    """Progress of one run. Rates are over this start of it, rewards over everything scored."""
+    """Progress of one run. Rates are of the rows of this start of it, rewards over everything scored."""
 
     console: Console
     ledger: Ledger
     statistics: RunStatistics
     interval_s: float
-    _began_at: float = field(default_factory=time.monotonic)
+    clock: Callable[[], float] = time.monotonic
+    _began_at: float = 0.0
     _done_before: int = 0
+    _rows_before: int = 0
 
     def __post_init__(self) -> None:
-        self._done_before = self.ledger.done
+        self._began_at = self.clock()
+        self._done_before, self._rows_before = self.ledger.done, self.ledger.with_row
 
     def line(self) -> str:
         """``120/200 done, 64 in flight, 2 failed | reward 0.613 over 118 | 3,412/h, p50 1.2 s | 36 s left``."""
@@ -42,18 +45,14 @@ class Progress:
         mean = self.statistics.rewards.mean
         if mean is not None:
             parts.append(f"reward {mean:.3f} over {self.statistics.rewards.count}")
-        rate = self._rate()
-        if rate:
+        elapsed_s = self.clock() - self._began_at
+        rows, ended = ledger.with_row - self._rows_before, done - self._done_before
+        if rows and elapsed_s > 0:
             median = self.statistics.latency.quantile(0.5)
-            parts.append(f"{rate * 3600:,.0f}/h" + (f", p50 {seconds(median)}" if median is not None else ""))
-            left = len(ledger) - done
-            if left:
-                parts.append(f"{seconds(left / rate)} left")
+            parts.append(f"{rows / elapsed_s * 3600:,.0f}/h" + (f", p50 {seconds(median)}" if median else ""))
+        if ended and done < len(ledger):
+            parts.append(f"{seconds((len(ledger) - done) * elapsed_s / ended)} left")
         return " | ".join(parts)
-
-    def _rate(self) -> float:
-        elapsed_s = time.monotonic() - self._began_at
-        return (self.ledger.done - self._done_before) / elapsed_s if elapsed_s > 0 else 0.0
 
     def _show(self) -> None:
         if self.console.is_live:

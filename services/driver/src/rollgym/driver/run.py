@@ -78,6 +78,7 @@ class Run:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     _began_at: float = 0.0
     _done_before: int = 0
+    _rows_before: int = 0
 
     async def collect(self) -> RunReport:
         """Plan, collect, report. Raises ConfigurationError and HeadError before anything has started."""
@@ -109,7 +110,7 @@ class Run:
 
     async def _run(self, plan: RunPlan, fleet: Fleet) -> RunReport:
         self._say_plan(plan)
-        self._done_before = plan.ledger.done
+        self._done_before, self._rows_before = plan.ledger.done, plan.ledger.with_row
         metrics = DriverMetrics(self.registry)
         phases = LoopPhases(metrics, log_slow=self.debug_slow)
         samples = RunSamples(plan.paths.samples, lambda: plan.ledger.count(RolloutState.IN_FLIGHT))
@@ -220,7 +221,7 @@ class Run:
 
     def _rollouts_per_hour(self, plan: RunPlan) -> float | None:
         elapsed_s = time.monotonic() - self._began_at
-        return (plan.ledger.done - self._done_before) / elapsed_s * 3600 if elapsed_s > 0 else None
+        return (plan.ledger.with_row - self._rows_before) / elapsed_s * 3600 if elapsed_s > 0 else None
 
     async def _save(self, plan: RunPlan) -> None:
         """Now and then: where it fails, as on a full disk, the last save counts and the next may work."""
@@ -241,6 +242,7 @@ class Run:
             paths=plan.paths,
             elapsed_s=time.monotonic() - self._began_at,
             done_now=plan.ledger.done - self._done_before,
+            rows_now=plan.ledger.with_row - self._rows_before,
             health=health,
             remarks=plan.remarks,
             note=note,

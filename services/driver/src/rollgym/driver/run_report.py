@@ -26,7 +26,10 @@ class LoopHealth:
 
 @dataclass
 class RunReport:
-    """How a run ended and what it measured. `results` only where they were to be retained, by position."""
+    """How a run ended and what it measured. `results` only where they were to be retained, by position.
+
+    `done_now` and `rows_now` are of this start: rollouts that ended for good, and those of them that have a row.
+    """
 
     run_id: str
     state: RunState
@@ -36,6 +39,7 @@ class RunReport:
     paths: ArtifactPaths
     elapsed_s: float
     done_now: int
+    rows_now: int
     health: LoopHealth
     remarks: list[str]
     note: str | None = None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
+import shlex
 from typing import Any
 
-from rich import box
-from rich.console import Console as RichConsole
 from rich.table import Table
 
 from rollgym.common.failures import FailureClass
@@ -15,8 +13,8 @@ from rollgym.driver.intervals import ClusteredMean
 from rollgym.driver.progress import seconds
 from rollgym.driver.run_report import RunReport
 from rollgym.driver.statistics import RunStatistics, TokenSum
+from rollgym.driver.text_tables import as_text, table
 
-WIDTH = 100
 _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
 _SHOWN_MESSAGES = 8
 
@@ -42,6 +40,7 @@ def summary_json(report: RunReport) -> dict[str, Any]:
         "this_start": {
             "elapsed_s": round(report.elapsed_s, 3),
             "done": report.done_now,
+            "with_row": report.rows_now,
             "rollouts_per_hour": rollouts_per_hour(report),
             "latency_s": _durations_json(statistics.latency.durations),
             "admission_wait_s": _durations_json(statistics.admission),
@@ -97,44 +96,26 @@ def coverage(report: RunReport) -> dict[str, int]:
 
 
 def rollouts_per_hour(report: RunReport) -> float | None:
-    """Rollouts that ended in this start of the run, over its time."""
-    return round(report.done_now / report.elapsed_s * 3600, 1) if report.done_now and report.elapsed_s > 0 else None
+    """Rollouts that got a row in this start of the run, over its time; a failure is no work done."""
+    return round(report.rows_now / report.elapsed_s * 3600, 1) if report.rows_now and report.elapsed_s > 0 else None
 
 
 def summary_text(report: RunReport) -> str:
     """The summary as text of at most 100 columns."""
-    shown = RichConsole(file=io.StringIO(), width=WIDTH, color_system=None, highlight=False, emoji=False, markup=False)
-    shown.print()
-    shown.print(_headline(report))
-    shown.print(_rewards(report))
-    shown.print(_latency(report))
-    for line in _lines(report):
-        shown.print(line, soft_wrap=True)
-    assert isinstance(shown.file, io.StringIO)
-    return "\n".join(line.rstrip() for line in shown.file.getvalue().splitlines())
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
-    return table
+    return as_text(["", _headline(report), _rewards(report), _latency(report), *_lines(report)])
 
 
 def _headline(report: RunReport) -> Table:
-    table = _table(f"Run {report.run_id}: {report.state}", *coverage(report))
-    for column in table.columns:
-        column.justify = "right"
-    table.add_row(*(f"{count:,}" for count in coverage(report).values()))
-    return table
+    counts = coverage(report)
+    return table(f"Run {report.run_id}: {report.state}", *counts, rows=[[f"{n:,}" for n in counts.values()]], left=0)
 
 
 def _rewards(report: RunReport) -> Table:
-    table = _table("Reward, over scored rollouts", "", "mean", "95% interval", "std", "rollouts", "tasks")
-    table.add_row("all", *_mean_cells(report.statistics.rewards))
+    made = table("Reward, over scored rollouts", "", "mean", "95% interval", "std", "rollouts", "tasks")
+    made.add_row("all", *_mean_cells(report.statistics.rewards))
     for name, value, mean in report.statistics.tag_rows():
-        table.add_row(f"{name} = {value}", *_mean_cells(mean))
-    return table
+        made.add_row(f"{name} = {value}", *_mean_cells(mean))
+    return made
 
 
 def _mean_cells(mean: ClusteredMean) -> tuple[str, ...]:
@@ -150,18 +131,23 @@ def _mean_cells(mean: ClusteredMean) -> tuple[str, ...]:
 
 def _latency(report: RunReport) -> Table:
     statistics = report.statistics
-    rate = rollouts_per_hour(report)
-    title = f"Time, over the {report.done_now:,} rollout(s) that ended in this start ({seconds(report.elapsed_s)}"
-    title += f", {rate:,.0f} rollouts/h)" if rate is not None else ")"
-    table = _table(title, "", "p50", "p90", "p99", "max", "measured")
+    made = table(_this_start(report), "", "p50", "p90", "p99", "max", "measured")
     for name, durations in (
         ("rollout, dispatch to end", statistics.latency.durations),
         ("wait for a slot", statistics.admission),
         ("wait for a session", statistics.session_wait),
+        ("event loop lag of the driver", report.health.lag),
     ):
-        table.add_row(name, *_duration_cells(durations))
-    table.add_row("event loop lag of the driver", *_duration_cells(report.health.lag))
-    return table
+        made.add_row(name, *_duration_cells(durations))
+    return made
+
+
+def _this_start(report: RunReport) -> str:
+    rate, failed = rollouts_per_hour(report), report.done_now - report.rows_now
+    said = f"Time of this start: {seconds(report.elapsed_s)}, {report.rows_now:,} rollout(s) with a row"
+    if rate is not None:
+        said += f" ({rate:,.0f}/h)"
+    return f"{said}, {failed:,} failed for good" if failed else said
 
 
 def _duration_cells(durations: Durations) -> tuple[str, ...]:
@@ -198,6 +184,8 @@ def _lines(report: RunReport) -> list[str]:
         )
     lines.append("Artifacts:")
     lines += [f"  {path}" for path in report.paths.all_files() if path.exists()]
+    if report.paths.logs.exists():
+        lines.append(f"  {report.paths.logs}/")
     lines += [f"Note: {remark}" for remark in report.remarks]
     if report.note:
         lines.append(f"Ended early: {report.note}")
@@ -209,15 +197,17 @@ def _lines(report: RunReport) -> list[str]:
 def _how_to_go_on(report: RunReport) -> str:
     counts = report.counts
     owed = counts.drained + counts.cancelled + counts.missing
-    parts = [f"Incomplete: {counts.failed} failed for good, {owed} still owed."]
-    if owed:
-        parts.append("The same command with --resume runs what is owed.")
     refused = report.failures.get(FailureClass.ENV_REFUSED, 0)
+    does = []
+    if owed:
+        does.append("runs what is owed")
     if refused:
-        parts.append(f"--resume tries the {refused} again that no server was there for.")
+        does.append(f"tries the {refused} again that no server was there for")
     if counts.failed > refused:
-        parts.append("--resume with ++retry_failed=true also tries the failed ones again.")
-    return " ".join(parts)
+        does.append("with ++retry_failed=true tries the failed ones again")
+    # The output is named: make and the containers choose a new one for each run.
+    again = f"The same command with --resume --output {shlex.quote(str(report.paths.results))}"
+    return f"Incomplete: {counts.failed} failed for good, {owed} still owed. {again} {', '.join(does)}."
 
 
 def _warnings(statistics: RunStatistics) -> list[str]:

@@ -101,7 +101,7 @@ def _figures(runs: Sequence[RunRecord]) -> Iterator[Metric]:
     yield _gauge(
         "rollgym_run_reward_mean", "Mean reward over the scored rollouts", runs, lambda run: run.report.reward_mean
     )
-    yield _gauge("rollgym_run_rollouts_per_hour", "Rollouts per hour", runs, lambda run: run.report.rollouts_per_hour)
+    yield _gauge("rollgym_run_rollouts_per_hour", "Rows per hour", runs, lambda run: run.report.rollouts_per_hour)
     family = GaugeMetricFamily(
         "rollgym_run_latency_seconds", "Wall time of a rollout (quantile 1: the longest)", labels=["run_id", "quantile"]
     )

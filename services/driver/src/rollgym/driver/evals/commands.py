@@ -21,7 +21,8 @@ from rollgym.driver.evals.locate import run_at
 from rollgym.driver.evals.merge import merge, refuse_output
 from rollgym.driver.evals.profile import profile
 from rollgym.driver.evals.shards import find_results
-from rollgym.driver.evals.tables import aggregate_parts, as_text, comparison_parts, profile_parts
+from rollgym.driver.evals.tables import aggregate_parts, comparison_parts, profile_parts
+from rollgym.driver.text_tables import as_text
 
 _AGGREGATE_EPILOG = """\
 Masked rollouts leave the quality metrics and stay in the coverage; so do failed and missing ones, unless one of the

@@ -1,12 +1,10 @@
-"""Aggregates, profiles and comparisons as text for a terminal of 100 columns."""
+"""Aggregates, profiles and comparisons as tables and lines of text."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 
 from rollgym.driver.evals.agent_aggregate import AgentAggregate
@@ -17,29 +15,10 @@ from rollgym.driver.evals.pass_at_k import curve, is_binary
 from rollgym.driver.evals.perf_summary import perf_summary
 from rollgym.driver.evals.profile import RunProfile, TaskProfile
 from rollgym.driver.progress import seconds
+from rollgym.driver.text_tables import table
 
-WIDTH = 100
 NONE = "–"
 _MOST_KS = 8
-
-
-def as_text(parts: Iterable[RenderableType]) -> str:
-    """Rich's rendering of the parts, without color, trailing blanks or wrapping of plain lines."""
-    shown = Console(file=io.StringIO(), width=WIDTH, color_system=None, highlight=False, emoji=False, markup=False)
-    for part in parts:
-        shown.print(part, soft_wrap=isinstance(part, str))
-    assert isinstance(shown.file, io.StringIO)
-    return "\n".join(line.rstrip() for line in shown.file.getvalue().splitlines())
-
-
-def table(title: str, *columns: str, rows: Iterable[Sequence[str]] = (), left: int = 1) -> Table:
-    """A table whose first `left` columns are text and whose others are numbers."""
-    made = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        made.add_column(column, justify="left" if number < left else "right")
-    for row in rows:
-        made.add_row(*row)
-    return made
 
 
 def number(value: float | None, digits: int = 4) -> str:
