@@ -13,6 +13,7 @@ import httpx
 from pydantic import BaseModel, ConfigDict, Field
 
 from rollgym.common.logs import get_logger
+from rollgym.common.tls import tls_context
 
 HEARTBEAT_S = 5.0
 TTL_S = 15.0
@@ -65,7 +66,8 @@ async def registered(
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = f"{head_url.rstrip('/')}/v1/servers/{instance_id}"
-    async with httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(5.0), trust_env=False) as client:
+    verify = tls_context(url)
+    async with httpx.AsyncClient(headers=headers, timeout=5.0, trust_env=False, verify=verify) as client:
         task = asyncio.create_task(_heartbeat(client, url, registration, heartbeat_s), name="heartbeat")
         try:
             yield

@@ -17,6 +17,7 @@ import httpx
 from rollgym.common.errors import AgentRequestFailed, EnvRefused, HeadError
 from rollgym.common.logs import get_logger
 from rollgym.common.settings import did_you_mean
+from rollgym.common.tls import tls_context
 
 REFRESH_S = 3.0
 AVOIDED_FOR_S = 5.0
@@ -74,7 +75,9 @@ class HeadClient:
     def __init__(self, url: str, token: str | None = None) -> None:
         self.url = url.rstrip("/")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.AsyncClient(headers=headers, timeout=TIMEOUT_S, trust_env=False)
+        self._http = httpx.AsyncClient(
+            headers=headers, timeout=TIMEOUT_S, trust_env=False, verify=tls_context(self.url)
+        )
 
     async def __aenter__(self) -> HeadClient:
         return self

@@ -24,6 +24,7 @@ from rollgym.common.binding import address, bind, url_of
 from rollgym.common.errors import ConfigurationError
 from rollgym.common.logs import get_logger
 from rollgym.common.service import UvicornServer
+from rollgym.common.tls import tls_context
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.errors import ServeError
@@ -156,14 +157,14 @@ async def serving_everything(config: RolloutCollectionConfig) -> AsyncIterator[s
 
 async def _environments(bundle_url: str) -> dict[str, str]:
     """Names and URLs of the environments that an env-bundle serves."""
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=tls_context(bundle_url)) as http:
         served = (await http.get(f"{bundle_url}/")).json()["environments"]
     return {environment["name"]: f"{bundle_url}/{environment['name']}" for environment in served}
 
 
 async def _registered(head_url: str, resources: Child) -> None:
     """Returns when the head knows `resources`. Raises ServeError where that ends before."""
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=tls_context(head_url)) as http:
         while True:
             servers = (await http.get(f"{head_url}/v1/servers")).json()["servers"]
             if any(server["url"] == resources.url for server in servers):

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rollgym.common.errors import HeadError
+from rollgym.common.tls import tls_context
 from rollgym.driver.fleet import HeadClient
 from rollgym.driver.progress import seconds
 from rollgym.driver.text_tables import TitledTable
@@ -80,7 +81,8 @@ async def _listing(head: HeadClient, path: str, name: str) -> list[dict[str, Any
 async def _tools_by_server(urls: Collection[str], token: str | None) -> dict[str, dict[str, list[str]]]:
     """For each resources server, the names of the tools of each environment that it can tell of."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with httpx.AsyncClient(timeout=TOOLS_TIMEOUT_S, trust_env=False, headers=headers) as http:
+    verify = tls_context(*urls)
+    async with httpx.AsyncClient(timeout=TOOLS_TIMEOUT_S, trust_env=False, headers=headers, verify=verify) as http:
         found = await asyncio.gather(*(_tools(http, url) for url in urls))
     return dict(zip(urls, found, strict=True))
 

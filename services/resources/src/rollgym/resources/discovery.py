@@ -15,6 +15,7 @@ import httpx
 
 from rollgym.common import jsonx
 from rollgym.common.logs import get_logger
+from rollgym.common.tls import tls_context
 from rollgym.resources import frames
 from rollgym.resources.environments import Environment
 from rollgym.resources.frames import ErrorFrame
@@ -93,8 +94,10 @@ class Discovery:
             if self._schema_settled:
                 return
             try:
-                async with httpx.AsyncClient(timeout=SCHEMA_TIMEOUT_S, trust_env=False) as client:
-                    answer = await client.get(self._environment.schema_url)
+                url = self._environment.schema_url
+                verify = tls_context(url)
+                async with httpx.AsyncClient(timeout=SCHEMA_TIMEOUT_S, trust_env=False, verify=verify) as client:
+                    answer = await client.get(url)
             except httpx.HTTPError as error:
                 self._unanswered += 1
                 self._schema_settled = self._unanswered >= UNANSWERED_SCHEMAS

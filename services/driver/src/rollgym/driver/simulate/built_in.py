@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from rollgym.common.tls import tls_context
 from rollgym.driver.simulate.agreement import Told, disagreements
 from rollgym.driver.simulate.driver_run import DriverRun, run_measured
 from rollgym.driver.simulate.inputs import BUILT_IN_ENV, write_tasks
@@ -118,7 +119,8 @@ def measure_built_in(settings: SimulationSettings, folder: Path) -> Measured:
 def _wait_registered(head_url: str) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
-        servers = httpx.get(f"{head_url}/v1/servers", timeout=10.0, trust_env=False).json()["servers"]
+        answer = httpx.get(f"{head_url}/v1/servers", timeout=10.0, trust_env=False, verify=tls_context(head_url))
+        servers = answer.json()["servers"]
         if any(server["server_type"] == "resources_servers" for server in servers):
             return
         time.sleep(0.05)

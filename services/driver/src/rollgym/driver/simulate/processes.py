@@ -20,6 +20,7 @@ from typing import IO, Any
 import httpx
 
 from rollgym.common.errors import RollgymError
+from rollgym.common.tls import tls_context
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
@@ -42,7 +43,8 @@ class ServerProcess:
     def stat(self) -> dict[str, Any]:
         """What it counted. Raises SimulationError where it does not answer."""
         try:
-            answer: dict[str, Any] = httpx.get(f"{self.url}/stat", timeout=30.0, trust_env=False).json()
+            verify = tls_context(self.url)
+            answer: dict[str, Any] = httpx.get(f"{self.url}/stat", timeout=30.0, trust_env=False, verify=verify).json()
         except (httpx.HTTPError, ValueError) as error:
             raise SimulationError(f"{self.name} at {self.url} does not tell what it did: {error}") from error
         return answer
