@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from rollgym.common.settings import ServiceSettings, did_you_mean, parse_settings, service_config
+from rollgym.common.settings import ServiceSettings, parse_settings, service_config
+from rollgym.common.suggestions import did_you_mean
 
 
 class PumpSettings(ServiceSettings):

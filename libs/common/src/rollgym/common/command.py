@@ -9,7 +9,8 @@ from pydantic_settings import BaseSettings
 from rollgym.common.app import Service
 from rollgym.common.errors import ConfigurationError
 from rollgym.common.service import run_service
-from rollgym.common.settings import did_you_mean, parse_settings
+from rollgym.common.settings import parse_settings
+from rollgym.common.suggestions import did_you_mean
 
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 

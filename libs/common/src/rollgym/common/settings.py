@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
 
 from rollgym.common.gc_tuning import GcSettings, GcThresholds
+from rollgym.common.suggestions import did_you_mean
 
 
 def service_config(service: str) -> SettingsConfigDict:
@@ -111,12 +111,6 @@ def problems(error: ValidationError, *, flag: bool = False) -> list[str]:
         given = "" if item["type"] == "missing" or secret else f" (got {item['input']!r})"
         lines.append(f"{where or 'settings'}: {message}{given[:200]}")
     return lines
-
-
-def did_you_mean(name: str, known: Sequence[str] | set[str]) -> str:
-    """`` (did you mean X?)`` where a known name is close, else nothing."""
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _refuse(prog: str, *lines: str) -> NoReturn:

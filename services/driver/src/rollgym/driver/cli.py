@@ -207,7 +207,7 @@ def _head_flags(parser: ArgumentParser) -> None:
 
 def _refuse_unknown(parser: CommandParser, run_parser: CommandParser, arguments: Namespace, extra: list[str]) -> None:
     """Take Hydra's ``~key`` and ``+key=value``, wherever they stand; refuse the rest with a suggestion."""
-    from rollgym.common.settings import did_you_mean
+    from rollgym.common.suggestions import did_you_mean
 
     chosen = run_parser if arguments.run is _eval_run else parser
     flags = [option for action in chosen._actions for option in action.option_strings]

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from rollgym.common.errors import ConfigurationError
-from rollgym.common.settings import did_you_mean
+from rollgym.common.suggestions import did_you_mean
 from rollgym.driver.config import RolloutCollectionConfig, ServeSettings
 from rollgym.driver.policies.settings import PolicySettings
 

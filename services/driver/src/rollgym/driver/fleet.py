@@ -16,7 +16,7 @@ import httpx
 
 from rollgym.common.errors import AgentRequestFailed, EnvRefused, HeadError
 from rollgym.common.logs import get_logger
-from rollgym.common.settings import did_you_mean
+from rollgym.common.suggestions import did_you_mean
 from rollgym.common.tls import tls_context
 
 REFRESH_S = 3.0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rollgym.common.errors import ConfigurationError
 from rollgym.common.failures import FailureClass
-from rollgym.common.settings import did_you_mean
+from rollgym.common.suggestions import did_you_mean
 from rollgym.driver.artifacts.manifest import Manifest, digest_of
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.artifacts.recovery import FailureHistory, recover

@@ -19,7 +19,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rollgym.common.settings import did_you_mean, problems
+from rollgym.common.settings import problems
+from rollgym.common.suggestions import did_you_mean
 
 
 class Phase(StrEnum):

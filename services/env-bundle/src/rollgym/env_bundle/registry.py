@@ -12,7 +12,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, TypeAlias
 
 from rollgym.common.errors import ConfigurationError
-from rollgym.common.settings import did_you_mean
+from rollgym.common.suggestions import did_you_mean
 from rollgym.env_bundle.environment import Environment
 from rollgym.env_bundle.environments.echo import Echo
 from rollgym.env_bundle.environments.gridsim import GridSim

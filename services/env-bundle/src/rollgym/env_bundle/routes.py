@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket
 from rollgym.common import jsonx
 from rollgym.common.disconnect import run_until_disconnect
 from rollgym.common.errors import BadRequest, InvalidArguments
-from rollgym.common.settings import did_you_mean
+from rollgym.common.suggestions import did_you_mean
 from rollgym.env_bundle import frames, json_rpc, openapi
 from rollgym.env_bundle.bundle import Bundle
 from rollgym.env_bundle.environment import Environment, EpisodeError, Observation

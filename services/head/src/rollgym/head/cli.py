@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from rollgym.common.errors import ConfigurationError
 from rollgym.common.service import run_service
-from rollgym.common.settings import did_you_mean, parse_settings
+from rollgym.common.settings import parse_settings
+from rollgym.common.suggestions import did_you_mean
 from rollgym.head.app import head_service
 from rollgym.head.run_store import RunStore
 from rollgym.head.settings import HeadSettings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from rollgym.common.errors import BadRequest
-from rollgym.common.settings import did_you_mean
+from rollgym.common.suggestions import did_you_mean
 from rollgym.resources.rewards import RewardMode
 
 _HTTP_OF = {"http": "http", "https": "https", "ws": "http", "wss": "https"}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rollgym.common.errors import ConfigurationError
-from rollgym.common.settings import did_you_mean
+from rollgym.common.suggestions import did_you_mean
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.evals.aggregate import RunAggregate, aggregate
 from rollgym.driver.evals.describe import Description, describe, interval_95, total
