@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def peer_python(name: str) -> Path:
     """The interpreter of a peer's own virtual environment (`make peers`; `ROLLGYM_PEER_<NAME>` names another)."""
-    return Path(os.environ.get(f"ROLLGYM_PEER_{name.upper()}") or ROOT / ".venvs" / name / "bin" / "python")
+    return Path(
+        os.environ.get(f"ROLLGYM_PEER_{name.upper().replace('-', '_')}") or ROOT / ".venvs" / name / "bin" / "python"
+    )
 
 
 @cache

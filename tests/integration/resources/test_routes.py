@@ -129,6 +129,22 @@ async def test_liveness_readiness_and_the_small_routes() -> None:
         assert (ready.status_code, ready.json()["status"]) == (503, "not ready")
 
 
+@pytest.mark.parametrize("rollout", ["4-1", "4-1-a2", "a.b_c-d"])
+async def test_nemo_gyms_prefix_for_a_rollout_leads_to_the_same_routes(rollout: str) -> None:
+    async with env_server(rewards=(0.5,)) as env, resources(env.url) as found:
+        under = f"/ng-rollout/{rollout}"
+        row: dict[str, Any] = {"responses_create_params": {"input": []}}
+        seeded = await found.client.post(f"{under}/seed_session", json=row)
+        cookie = {"cookie": seeded.headers["set-cookie"].split(";")[0]}
+        assert (await found.client.post(f"{under}/step", json={}, headers=cookie)).headers["x-rollgym-done"] == "1"
+        unknown = await found.client.post(f"{under}/a/b", json={}, headers=cookie)
+        assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
+        verdict = await found.client.post(f"{under}/verify", json={**row, "response": {}}, headers=cookie)
+        assert verdict.json()["reward"] == 0.5
+        assert (await found.client.get(f"{under}/reverify_mode")).status_code == 200
+        assert (await found.client.post("/ng-rollout/.hidden/step", json={}, headers=cookie)).status_code == 404
+
+
 async def test_a_bearer_token_guards_every_route_but_liveness() -> None:
     async with env_server() as env, resources(env.url, token="t" * 20) as found:
         for path in ("/seed_session", "/step", "/verify", "/close_session", "/aggregate_metrics"):

@@ -16,6 +16,7 @@ from rollgym.common.service import error_response
 from rollgym.resources.aggregate_metrics import aggregate
 from rollgym.resources.bodies import CallerId, Seed, parse, parse_close, parse_seed
 from rollgym.resources.mcp import mcp
+from rollgym.resources.rollout_path import RolloutPath
 from rollgym.resources.server import EnvironmentDoor, ResourcesServer
 from rollgym.resources.sessions import Session
 from rollgym.resources.signing import cookie_header
@@ -205,6 +206,7 @@ def routes(*, tools_over_mcp: bool) -> Sequence[BaseRoute]:
     """The API's routes; the tools' comes first, as it is asked the most."""
     return [
         ToolRoute(),
+        RolloutPath(),
         Route("/seed_session", seed_session, methods=["POST"]),
         Route("/verify", verify, methods=["POST"]),
         Route("/close_session", close_session, methods=["POST"]),
