@@ -1,9 +1,14 @@
-"""Hundreds who wait for one environment server: how often it is asked, how many ask at a time, and what they get."""
+"""Hundreds who wait for one environment server: how often it is asked, how many ask at a time, and what they get.
+
+The servers of this module fail in four ways, each in front of its own waiters. All are asked by one resources server
+and at the same time: what is seen takes its time.
+"""
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,47 +19,11 @@ from integration.resources.load import Agent, Rollout, agent
 from processes import running
 from waiting import eventually
 
-pytestmark = pytest.mark.timeout(90)
-
-WAITERS, HANDSHAKES = 500, 32
-"""Of waiters, and of handshakes in progress at most: fewer than would shake hands if they were let."""
+HANDSHAKES = 32
 RETRY_AFTER_S = 1
 LONG_GAP_S, SETTLED_AFTER, SEEN = 0.3, 2, 3
 """After two such gaps between attempts, waiters are in their steady phase; it is watched for three more."""
 FLAGS = ("--max-handshakes", str(HANDSHAKES), "--connect-timeout", "0.5", "--patience", "60")
-
-
-@asynccontextmanager
-async def asked_by_many(**behaviour: Any) -> AsyncIterator[tuple[EnvServer, Agent]]:
-    async with (
-        env_server(says_max=False, **behaviour) as env,
-        running(*RESOURCES, "--env", f"env={env.url}", *FLAGS) as server,
-        agent(server.url) as player,
-    ):
-        yield env, player
-
-
-def waiters(player: Agent) -> list["asyncio.Task[Rollout]"]:
-    return [asyncio.create_task(player.seeded(seed=number)) for number in range(WAITERS)]
-
-
-async def settled(env: EnvServer, since: int = 0) -> list[float]:
-    """When the server was asked in the waiters' steady phase."""
-
-    def seen() -> list[float]:
-        times = env.stats.handshakes[since:]
-        long = [place for place, gap in enumerate(gaps(times), 1) if gap >= LONG_GAP_S]
-        return times[long[SETTLED_AFTER - 1] :] if len(long) >= SETTLED_AFTER + SEEN else []
-
-    return await eventually(seen, 30)
-
-
-async def all_open(env: EnvServer, waiting: list["asyncio.Task[Rollout]"]) -> None:
-    """Everybody opens, nobody was told to go away, and never more than allowed shook hands at a time."""
-    env.handshake_delay_s = 0.02  # long enough for handshakes to meet
-    rollouts = await asyncio.gather(*waiting)
-    assert [rollout.refusals for rollout in rollouts] == [[]] * WAITERS
-    assert 1 < env.stats.peak_handshaking <= HANDSHAKES
 
 
 def gaps(times: list[float]) -> list[float]:
@@ -72,42 +41,72 @@ def crowded(times: list[float]) -> list[float]:
     return found
 
 
-async def test_a_full_server_is_asked_by_one_at_a_time() -> None:
-    async with asked_by_many(refusing=True) as (env, player):
-        waiting = waiters(player)
-        assert crowded(await settled(env)) == []
-        assert len(env.stats.handshakes) < WAITERS / 10
-        env.refusing = False
-        await all_open(env, waiting)
+@dataclass
+class Trouble:
+    """How a server fails, and for how many. `known`: it served that many sessions before."""
+
+    waiters: int
+    fail: Callable[[EnvServer], None]
+    mend: Callable[[EnvServer], None]
+    known: int = 0
+    least_gap_s: float = 0.0
 
 
-async def test_handshakes_that_are_cut_off_are_not_tried_again_together() -> None:
-    async with asked_by_many(drops_handshakes=True) as (env, player):
-        waiting = waiters(player)
-        assert crowded(await settled(env)) == []
-        assert len(env.stats.handshakes) < WAITERS / 10
-        env.drops_handshakes = False
-        await all_open(env, waiting)
+def setting(**values: Any) -> Callable[[EnvServer], None]:
+    def change(env: EnvServer) -> None:
+        for name, value in values.items():
+            setattr(env, name, value)
+
+    return change
 
 
-async def test_handshakes_that_hang_together_are_not_tried_again_together() -> None:
-    async with asked_by_many() as (env, player):
-        for rollout in await asyncio.gather(*(player.seeded(seed=number) for number in range(2 * HANDSHAKES))):
-            await player.verified(rollout)
-        known = len(env.stats.handshakes)
-        env.handshake_delay_s = 60.0
-        waiting = waiters(player)
-        assert crowded(await settled(env, known)) == []
-        assert env.stats.peak_handshaking == HANDSHAKES
-        await all_open(env, waiting)
+MET = 0.02  # seconds that a handshake takes afterwards: long enough for handshakes to meet
+UNAVAILABLE = {"upgrade_status": 503, "upgrade_headers": {"Retry-After": str(RETRY_AFTER_S)}}
+TROUBLES = {
+    "full": Trouble(500, setting(refusing=True), setting(refusing=False)),
+    "cut off": Trouble(200, setting(drops_handshakes=True), setting(drops_handshakes=False)),
+    "hanging": Trouble(200, setting(handshake_delay_s=60.0), setting(), known=2 * HANDSHAKES),
+    "unavailable": Trouble(200, setting(**UNAVAILABLE), setting(upgrade_status=None), least_gap_s=RETRY_AFTER_S),
+}
 
 
-async def test_what_the_server_asks_to_wait_is_waited_by_everybody() -> None:
-    unavailable = {"upgrade_status": 503, "upgrade_headers": {"Retry-After": str(RETRY_AFTER_S)}}
-    async with asked_by_many(**unavailable) as (env, player):
-        waiting = waiters(player)
-        retries = gaps(await settled(env))
-        assert min(retries) >= RETRY_AFTER_S
-        assert len({round(gap, 2) for gap in retries}) > 1
-        env.upgrade_status = None
-        await all_open(env, waiting)
+async def waited_out(name: str, env: EnvServer, player: Agent) -> None:
+    """Nobody is told to go away, retries are not made together, and everybody opens once the server is well."""
+    trouble, stats = TROUBLES[name], env.stats
+    for rollout in await opened(player, name, trouble.known):
+        await player.verified(rollout)
+    known = len(stats.handshakes)
+    trouble.fail(env)
+    waiting = asyncio.create_task(opened(player, name, trouble.waiters))
+    steady = await eventually(lambda: steady_phase(stats.handshakes[known:]), 30)
+    assert crowded(steady) == [], name
+    assert min(gaps(steady)) >= trouble.least_gap_s, name
+    assert len({round(gap, 2) for gap in gaps(steady)}) > 1, name
+    assert len(stats.handshakes) - known < 3 * HANDSHAKES, name
+
+    trouble.mend(env)
+    env.handshake_delay_s = MET
+    assert [rollout.refusals for rollout in await waiting] == [[]] * trouble.waiters, name
+    assert 1 < stats.peak_handshaking <= HANDSHAKES, name
+
+
+async def opened(player: Agent, name: str, count: int) -> list[Rollout]:
+    return await asyncio.gather(*(player.seeded(env=name, seed=number) for number in range(count)))
+
+
+def steady_phase(times: list[float]) -> list[float]:
+    """The attempts after the first of it; empty until enough of it was seen."""
+    long = [place for place, gap in enumerate(gaps(times), 1) if gap >= LONG_GAP_S]
+    return times[long[SETTLED_AFTER - 1] :] if len(long) >= SETTLED_AFTER + SEEN else []
+
+
+@pytest.mark.timeout(90)
+async def test_waiters_neither_hammer_a_server_in_trouble_nor_come_back_together() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        envs = {name: await stack.enter_async_context(env_server(says_max=False)) for name in TROUBLES}
+        words = [word for name, env in envs.items() for word in ("--env", f"{name}={env.url}")]
+        server = await stack.enter_async_context(running(*RESOURCES, *words, *FLAGS))
+        player = await stack.enter_async_context(agent(server.url))
+        async with asyncio.TaskGroup() as group:
+            for name, env in envs.items():
+                group.create_task(waited_out(name, env, player))
