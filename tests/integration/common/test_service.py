@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from integration.common.pipes import full_pipe
+from plain_http import PLAIN
 from processes import RunningCommand, running_sync
 from waiting import wait_until
 
@@ -33,7 +34,7 @@ def pump() -> Iterator[RunningCommand]:
 
 @pytest.fixture
 def http(pump: RunningCommand) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=pump.url, timeout=10, trust_env=False) as client:
+    with httpx.Client(base_url=pump.url, timeout=10, trust_env=False, verify=PLAIN) as client:
         yield client
 
 
@@ -120,7 +121,7 @@ def test_a_stop_is_bounded_although_a_request_never_ends(number: signal.Signals)
     with running_sync(*pump_words("--stop-timeout", "2")) as command:
         hanging = threading.Thread(target=_ask_and_wait, args=(command.port,))
         hanging.start()
-        wait_until(lambda: "hanging" in httpx.get(f"{command.url}/ended", trust_env=False).json())
+        wait_until(lambda: "hanging" in httpx.get(f"{command.url}/ended", trust_env=False, verify=PLAIN).json())
         began = time.monotonic()
         command.send(number)
         assert command.wait(12) == 0
@@ -174,6 +175,6 @@ def test_it_serves_and_stops_although_nobody_reads_its_log() -> None:
             assert process.stdout is not None
             url = process.stdout.readline().decode().split()[-1]
             for _ in range(20):
-                assert httpx.get(f"{url}/bug", trust_env=False, timeout=10).status_code == 500
+                assert httpx.get(f"{url}/bug", trust_env=False, timeout=10, verify=PLAIN).status_code == 500
             os.kill(process.pid, signal.SIGTERM)
             assert process.wait(15) == 0

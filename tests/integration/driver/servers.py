@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import httpx
 
+from plain_http import PLAIN
 from processes import RunningCommand, running_sync
 from waiting import wait_until
 
@@ -22,7 +23,7 @@ class Stack:
 
     def sessions(self) -> int:
         """Episodes that env-bundle holds right now."""
-        answer = httpx.get(f"{self.bundle.url}/metrics", trust_env=False).text
+        answer = httpx.get(f"{self.bundle.url}/metrics", trust_env=False, verify=PLAIN).text
         return int(float(_value(answer, "rollgym_env_slots_in_use")))
 
 
@@ -45,5 +46,5 @@ def running_stack(*resources_flags: str) -> Iterator[Stack]:
 
 
 def _registered(head_url: str) -> set[str]:
-    listing = httpx.get(f"{head_url}/v1/servers", trust_env=False).json()["servers"]
+    listing = httpx.get(f"{head_url}/v1/servers", trust_env=False, verify=PLAIN).json()["servers"]
     return {server["name"] for server in listing}

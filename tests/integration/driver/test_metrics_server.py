@@ -8,6 +8,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from plain_http import PLAIN
 from rollgym.common.binding import address, bind, url_of
 from rollgym.driver.metrics_server import metrics_server
 
@@ -23,7 +24,10 @@ async def client(listener: socket.socket) -> AsyncIterator[httpx.AsyncClient]:
     registry = CollectorRegistry()
     Counter("seen", "Things seen", registry=registry).inc(3)
     base = url_of(*address(listener))
-    async with metrics_server(listener, registry), httpx.AsyncClient(base_url=base, trust_env=False) as client:
+    async with (
+        metrics_server(listener, registry),
+        httpx.AsyncClient(base_url=base, trust_env=False, verify=PLAIN) as client,
+    ):
         yield client
 
 

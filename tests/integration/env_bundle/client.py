@@ -10,6 +10,8 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from plain_http import PLAIN
+
 Frame = dict[str, Any]
 ANSWER_S = 10.0
 SILENCE_S = 0.25
@@ -97,7 +99,7 @@ class Admin:
     """The admin routes of one bundle."""
 
     def __init__(self, url: str) -> None:
-        self._client = httpx.Client(base_url=url, trust_env=False, timeout=10)
+        self._client = httpx.Client(base_url=url, trust_env=False, timeout=10, verify=PLAIN)
 
     def close(self) -> None:
         self._client.close()

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from integration.env_bundle.client import Admin, ask, befalls, hear, next_thing, session, tell
+from plain_http import PLAIN
 from waiting import eventually
 
 UPGRADE = {
@@ -83,7 +84,7 @@ async def test_a_late_handshake_is_late_and_then_fine(url: str, admin: Admin) ->
 def test_tcp_reset_at_the_handshake_is_a_reset_on_the_socket(url: str, admin: Admin) -> None:
     admin.put_faults({"kind": "tcp-reset", "phases": ["handshake"]})
     with pytest.raises(httpx.ReadError, match="reset"):
-        httpx.get(f"{url}/echo/ws", headers=UPGRADE)
+        httpx.get(f"{url}/echo/ws", headers=UPGRADE, verify=PLAIN)
 
 
 async def test_a_client_that_leaves_during_a_late_handshake_leaves_nothing(url: str, admin: Admin) -> None:
@@ -170,7 +171,7 @@ def test_http_503_at_the_upgrade_carries_retry_after_where_asked(
     url: str, admin: Admin, retry_after_s: int | None
 ) -> None:
     admin.put_faults({"kind": "http-503", "retry_after_s": retry_after_s})
-    answer = httpx.get(f"{url}/echo/ws", headers=UPGRADE)
+    answer = httpx.get(f"{url}/echo/ws", headers=UPGRADE, verify=PLAIN)
     assert answer.status_code == 503
     assert answer.headers.get("retry-after") == (None if retry_after_s is None else "7")
 
@@ -234,6 +235,6 @@ async def test_faults_can_be_replaced_and_lifted_while_sessions_run(url: str, ad
 )
 def test_wrong_faults_are_refused_and_leave_those_in_force(url: str, admin: Admin, body: bytes, status: int) -> None:
     admin.put_faults({"kind": "slow-step", "count": 3})
-    answer = httpx.put(f"{url}/admin/faults", content=body)
+    answer = httpx.put(f"{url}/admin/faults", content=body, verify=PLAIN)
     assert (answer.status_code, sorted(answer.json())) == (status, ["code", "data", "message"])
     assert admin.faults()["faults"][0]["count"] == 3

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from integration.env_bundle.client import Admin
+from plain_http import PLAIN
 from processes import RunningCommand
 
 ENVIRONMENTS = ["gridsim", "wordle", "echo"]
@@ -13,7 +14,7 @@ ENVIRONMENTS = ["gridsim", "wordle", "echo"]
 
 @pytest.fixture
 def http(shared_bundle: RunningCommand, admin: Admin) -> Any:
-    with httpx.Client(base_url=shared_bundle.url, trust_env=False) as client:
+    with httpx.Client(base_url=shared_bundle.url, trust_env=False, verify=PLAIN) as client:
         yield client
 
 

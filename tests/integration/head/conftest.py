@@ -1,7 +1,7 @@
 """Heads as real processes, and the clients that talk to them."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from processes import RunningCommand, running
+from plain_http import PLAIN
+from processes import RunningCommand, running, running_sync
 
 Heads = Callable[..., AbstractAsyncContextManager[RunningCommand]]
 
@@ -25,9 +26,18 @@ def start(database: Path) -> Heads:
     return lambda *flags: running("gym-head", "serve", "--port", "0", "--database", str(database), *flags)
 
 
+@pytest.fixture(scope="module")
+def shared_head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCommand]:
+    """One head for the tests of a module that leave it running; each has servers and runs by names of its own."""
+    database = tmp_path_factory.mktemp("shared") / "head.sqlite3"
+    flags = ("--database", str(database), "--max-body-bytes", "65536")
+    with running_sync("gym-head", "serve", "--port", "0", *flags) as head:
+        yield head
+
+
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=20, trust_env=False, verify=PLAIN) as client:
         yield client
 
 

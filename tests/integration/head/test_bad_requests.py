@@ -1,17 +1,9 @@
 """Bad input over real sockets: a clear answer each time, and a head that goes on."""
 
-from typing import Any
-
 import httpx
 import pytest
 
-from processes import running
-
-
-@pytest.fixture
-async def head(start: Any) -> Any:
-    async with start("--max-body-bytes", "65536") as head:
-        yield head
+from processes import RunningCommand, running
 
 
 @pytest.mark.parametrize(
@@ -36,17 +28,25 @@ async def head(start: Any) -> Any:
          "limit", "unknown run", "unknown route", "wrong method"],
 )  # fmt: skip
 async def test_a_bad_request_gets_a_clear_answer(
-    head: Any, client: httpx.AsyncClient, method: str, path: str, content: bytes | None, status: int, code: str
+    shared_head: RunningCommand,
+    client: httpx.AsyncClient,
+    method: str,
+    path: str,
+    content: bytes | None,
+    status: int,
+    code: str,
 ) -> None:
-    answer = await client.request(method, head.url + path, content=content)
+    before = len(shared_head.log())
+    answer = await client.request(method, shared_head.url + path, content=content)
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
     assert set(answer.json()) == {"code", "message", "data"}
-    assert (await client.get(f"{head.url}/health")).status_code == 200
-    assert "Traceback" not in head.log()
-    assert "exception" not in head.log()
+    assert (await client.get(f"{shared_head.url}/health")).status_code == 200
+    said = shared_head.log()[before:]
+    assert "Traceback" not in said
+    assert "exception" not in said
 
 
-async def test_a_taken_port_is_one_line_and_exit_2(head: Any) -> None:
+async def test_a_taken_port_is_one_line_and_exit_2(shared_head: RunningCommand) -> None:
     with pytest.raises(pytest.fail.Exception, match=r"ended with 2\n[^{]*cannot listen on"):
-        async with running("gym-head", "serve", "--port", str(head.port), "--database", ":memory:"):
+        async with running("gym-head", "serve", "--port", str(shared_head.port), "--database", ":memory:"):
             pass

@@ -3,17 +3,32 @@
 import asyncio
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import aiohttp
 import httpx
 import pytest
 
-from processes import running
+from processes import RunningCommand, running
 from rollgym.head.probing import refuses
 from waiting import eventually
 
 Make = Callable[..., dict[str, Any]]
+
+LISTENING = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(f"a server listening on http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+    while True:
+        listener.accept()
+"""
+
+
+def listening() -> AbstractAsyncContextManager[RunningCommand]:
+    """A process that listens: all that a head asks of a server to know that it lives."""
+    return running("python", "-c", LISTENING)
 
 
 async def status_of(client: httpx.AsyncClient, head: Any, name: str) -> tuple[str, str | None]:
@@ -24,8 +39,7 @@ async def status_of(client: httpx.AsyncClient, head: Any, name: str) -> tuple[st
 async def test_a_killed_server_is_gone_within_5_seconds(
     start: Any, client: httpx.AsyncClient, registration: Make
 ) -> None:
-    # Any process that listens will do; a second head has the right shape.
-    async with start() as head, running("gym-head", "serve", "--port", "0", "--database", ":memory:") as server:
+    async with start() as head, listening() as server:
         await client.put(f"{head.url}/v1/servers/resources-1", json=registration(server.port))
         assert await status_of(client, head, "resources") == ("up", None)
         server.send(signal.SIGKILL)
@@ -40,10 +54,7 @@ async def test_a_killed_server_is_gone_within_5_seconds(
 async def test_a_stopped_server_is_not_responding_and_comes_back(
     start: Any, client: httpx.AsyncClient, registration: Make
 ) -> None:
-    async with (
-        start("--probe-interval", "0.1") as head,
-        running("gym-head", "serve", "--port", "0", "--database", ":memory:") as server,
-    ):
+    async with start("--probe-interval", "0.1") as head, listening() as server:
         url = f"{head.url}/v1/servers/resources-1"
         await client.put(url, json=registration(server.port, ttl_s=0.5))
         server.send(signal.SIGSTOP)
@@ -75,33 +86,36 @@ async def test_a_service_registers_heartbeats_and_says_goodbye(start: Any, clien
         assert await status_of(client, head, "env-bundle") == ("gone", "deregistered")
 
 
-async def test_many_servers_heartbeat_at_once(start: Any, client: httpx.AsyncClient, registration: Make) -> None:
-    async with start() as head:
-        answers = await asyncio.gather(
-            *(
-                client.put(f"{head.url}/v1/servers/resources-{index % 50}", json=registration(head.port))
-                for index in range(400)
-            )
-        )
-        assert sorted({answer.status_code for answer in answers}) == [200, 201]
-        assert sum(answer.status_code == 201 for answer in answers) == 50
-        assert len((await client.get(f"{head.url}/v1/servers?status=up")).json()["servers"]) == 51
+async def put_at_once(bodies: Iterable[tuple[str, dict[str, Any]]]) -> list[tuple[int, Any]]:
+    """PUT every (URL, body) on a connection of its own, all at the same time; status and answer of each."""
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+        async def put(url: str, body: dict[str, Any]) -> tuple[int, Any]:
+            async with session.put(url, json=body) as answer:
+                return answer.status, await answer.json()
+
+        return await asyncio.gather(*(put(url, body) for url, body in bodies))
+
+
+async def test_many_servers_heartbeat_at_once(
+    shared_head: RunningCommand, client: httpx.AsyncClient, registration: Make
+) -> None:
+    url = f"{shared_head.url}/v1/servers"
+    answers = await put_at_once((f"{url}/resources-{n % 50}", registration(shared_head.port)) for n in range(400))
+    assert sorted({status for status, _ in answers}) == [200, 201]
+    assert sum(status == 201 for status, _ in answers) == 50
+    assert len((await client.get(f"{url}?status=up")).json()["servers"]) == 51
 
 
 async def test_many_reports_of_one_run_are_each_taken_whole(
-    start: Any, client: httpx.AsyncClient, report: Make
+    shared_head: RunningCommand, client: httpx.AsyncClient, report: Make
 ) -> None:
-    async with start() as head:
-        answers = await asyncio.gather(
-            *(
-                client.put(f"{head.url}/v1/runs/r1", json=report(owed=index, counts={"succeeded": index}))
-                for index in range(200)
-            )
-        )
-        assert sorted(answer.json()["revision"] for answer in answers) == list(range(1, 201))
-        run = (await client.get(f"{head.url}/v1/runs/r1")).json()
-        assert run["revision"] == 200
-        assert run["owed"] == run["counts"]["succeeded"]
+    url = f"{shared_head.url}/v1/runs/r1"
+    answers = await put_at_once((url, report(owed=n, counts={"succeeded": n})) for n in range(200))
+    assert sorted(answer["revision"] for _, answer in answers) == list(range(1, 201))
+    run = (await client.get(url)).json()
+    assert run["revision"] == 200
+    assert run["owed"] == run["counts"]["succeeded"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from processes import RunningCommand
 from waiting import eventually
 
 Make = Callable[..., dict[str, Any]]
@@ -32,9 +33,11 @@ async def open_streams(client: httpx.AsyncClient, head: Any) -> int:
     return int(count)
 
 
-async def test_a_watcher_sees_each_report_and_the_end(start: Any, client: httpx.AsyncClient, report: Make) -> None:
-    async with start() as head, asyncio.timeout(30):
-        url = f"{head.url}/v1/runs/r1"
+async def test_a_watcher_sees_each_report_and_the_end(
+    shared_head: RunningCommand, client: httpx.AsyncClient, report: Make
+) -> None:
+    async with asyncio.timeout(30):
+        url = f"{shared_head.url}/v1/runs/reports"
         await client.put(url, json=report())
         seen = []
         async for kind, run in events(client, f"{url}/events"):
@@ -52,24 +55,28 @@ async def test_a_watcher_sees_each_report_and_the_end(start: Any, client: httpx.
         ]
 
 
-async def test_a_watcher_is_told_that_a_run_died(start: Any, client: httpx.AsyncClient, report: Make) -> None:
-    async with start() as head, asyncio.timeout(30):
-        url = f"{head.url}/v1/runs/r1"
+async def test_a_watcher_is_told_that_a_run_died(
+    shared_head: RunningCommand, client: httpx.AsyncClient, report: Make
+) -> None:
+    async with asyncio.timeout(30):
+        url = f"{shared_head.url}/v1/runs/dies"
         await client.put(url, json=report(ttl_s=0.3))
         async for _, run in events(client, f"{url}/events"):
             if run["state"] == "lost":
                 break
 
 
-async def test_a_watcher_that_leaves_is_forgotten(start: Any, client: httpx.AsyncClient, report: Make) -> None:
-    async with start() as head, asyncio.timeout(30):
-        url = f"{head.url}/v1/runs/r1"
+async def test_a_watcher_that_leaves_is_forgotten(
+    shared_head: RunningCommand, client: httpx.AsyncClient, report: Make
+) -> None:
+    async with asyncio.timeout(30):
+        url = f"{shared_head.url}/v1/runs/left"
         await client.put(url, json=report(ttl_s=1000))
         async with client.stream("GET", f"{url}/events"):
-            assert await eventually(lambda: open_streams(client, head)) == 1
+            assert await eventually(lambda: open_streams(client, shared_head)) == 1
 
         async def nobody_watches() -> bool:
-            return await open_streams(client, head) == 0
+            return await open_streams(client, shared_head) == 0
 
         await eventually(nobody_watches, 15)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from plain_http import PLAIN
 from processes import RunningCommand, running, running_sync
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": []}}
@@ -45,7 +46,7 @@ def running_pair(*flags: str) -> Iterator[Pair]:
 
 def client_of(command: RunningCommand) -> httpx.AsyncClient:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-    return httpx.AsyncClient(base_url=command.url, timeout=30, limits=limits, trust_env=False)
+    return httpx.AsyncClient(base_url=command.url, timeout=30, limits=limits, trust_env=False, verify=PLAIN)
 
 
 async def seed(client: httpx.AsyncClient) -> tuple[int, dict[str, str]]:
@@ -58,7 +59,7 @@ async def seed(client: httpx.AsyncClient) -> tuple[int, dict[str, str]]:
 
 async def stats_of(bundle_url: str) -> dict[str, Any]:
     """An env-bundle's own counts: `active` slots, `opens`, `steps`, …"""
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=PLAIN) as client:
         found: dict[str, Any] = (await client.get(f"{bundle_url}/admin/stats")).json()
         return found
 

@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client import generate_latest
 
+from plain_http import PLAIN
 from rollgym.common.app import Service, build_app
 from rollgym.common.binding import bind
 from rollgym.common.service import UvicornServer
@@ -109,7 +110,7 @@ async def resources(env: str | dict[str, str], **settings: Any) -> AsyncIterator
     try:
         await eventually(lambda: server.started, 10)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits, trust_env=False, verify=PLAIN) as client:
             yield Resources(url, client, resources_of(app), service)
     finally:
         server.should_exit = True

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from integration.resources.resources_server import Resources, Rollout, resources
+from plain_http import PLAIN
 from processes import RunningCommand, running_sync
 from waiting import eventually
 
@@ -118,7 +119,7 @@ async def cell(bundle: RunningCommand) -> AsyncIterator[Cell]:
         "step_timeout_s": 0.8,
         "patience_s": 8.0,
     }
-    async with httpx.AsyncClient(base_url=bundle.url, trust_env=False) as admin:
+    async with httpx.AsyncClient(base_url=bundle.url, trust_env=False, verify=PLAIN) as admin:
         async with resources(f"{bundle.url}/echo", max_frame_bytes=200_000, **seconds) as found:
             current = Cell(admin, found)
             await (await found.opened()).close()  # the tools are known: what follows is the fault's doing

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from integration.driver.agent.rollouts import outputs, roll
+from plain_http import PLAIN
 from processes import running_sync
 from rollgym.common import jsonx
 from rollgym.driver.agent import RolloutResult
@@ -31,7 +32,7 @@ def task(env: str, **fields: Any) -> TaskView:
 
 
 async def open_sessions(url: str) -> list[Any]:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(trust_env=False, verify=PLAIN) as client:
         sessions: list[Any] = (await client.get(f"{url}/sessions")).json()["sessions"]
         return sessions
 
