@@ -16,7 +16,7 @@ from rollgym.driver.agent import AgentSettings, RolloutProgress, run_rollout
 from rollgym.driver.agent_server import post_run
 from rollgym.driver.bulk_http.client import BulkClient
 from rollgym.driver.config import RolloutCollectionConfig
-from rollgym.driver.fleet import Fleet, Server
+from rollgym.driver.fleet import Fleet
 from rollgym.driver.loop_phases import LoopPhases
 from rollgym.driver.materialized import RowLabels
 from rollgym.driver.metrics import DriverMetrics
@@ -102,19 +102,19 @@ class _UnderWay:
         if agent is None:
             payload = await self._built_in_agent()
         else:
-            payload = await self._agent_server(agent)
+            with agent:
+                answer = await post_run(runner.http, agent.url, self.row, runner.sending, self.memory)
+            with runner.phases("decode"):
+                payload = self._payload(answer)
+            del answer
         with runner.phases("project"):
             return self._outcome(payload, labels)
 
-    async def _agent_server(self, agent: Server) -> Payload:
-        runner = self.runner
-        with agent:
-            answer = await post_run(runner.http, agent.url, self.row, runner.sending, self.memory)
-        with runner.phases("decode"):
-            payload = Payload(answer)
-            if runner.config.capture_payloads is False:
-                payload.strip_capture()
-            return payload
+    def _payload(self, answer: bytes | bytearray) -> Payload:
+        payload = Payload(answer)
+        if self.runner.config.capture_payloads is False:
+            payload.strip_capture()
+        return payload
 
     async def _built_in_agent(self) -> Payload:
         runner, limit_s = self.runner, self.runner.config.rollout_timeout_s

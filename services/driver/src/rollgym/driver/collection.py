@@ -78,7 +78,8 @@ class Collection:
     async def _attempt(self, attempt: Attempt, due_at: float) -> None:
         begun = time.monotonic()
         self.recorder.dispatched(attempt)
-        with self.payload_memory.reservation() as memory:
+        memory = self.payload_memory.reservation()
+        try:
             try:
                 self.recorder.metrics.in_flight(1)
                 outcome = await self.runner.run(OwedRow(self.rows, attempt), begun - due_at, memory)
@@ -89,6 +90,8 @@ class Collection:
                 self.recorder.metrics.in_flight(-1)
             last = isinstance(outcome, Failed) and (outcome.terminal or self._used_up(attempt))
             await self.recorder.record(attempt, outcome, last=last)
+        finally:
+            memory.give_back()
         if isinstance(outcome, Failed) and not last:
             refused = outcome.failure_class == FailureClass.ENV_REFUSED
             self.queue.retry(attempt, patience=RESTART_PATIENCE if refused else 1.0)

@@ -64,10 +64,10 @@ class AnswerReader:
             if not self.complete:
                 raise _unreadable(error) from error
             self.keep_alive = False  # as above
-        if self.complete:
-            self._parser = None
-        elif self._received == received:
+        if not self.complete and self._received == received:
             self._dry_bytes += len(data)
+        if self.complete or (self.head_read and self.announced_bytes is not None):
+            self._parser = None  # what comes now goes into the buffer of the announced body
         self._check_sizes()
 
     def _check_sizes(self) -> None:
@@ -86,7 +86,6 @@ class AnswerReader:
         self._body = bytearray(self.announced_bytes)
         self._body[: len(begun)] = begun
         self._filled = len(begun)
-        self._parser = None
 
     @property
     def has_room(self) -> bool:

@@ -102,7 +102,8 @@ class Connection(asyncio.BufferedProtocol):
             self._send(transport, head, body)
             while (reader := self._complete_reader()) is None:
                 if self._needs_room:
-                    await self._room_made(memory)
+                    await memory.take(self._announced_bytes)
+                    self._go_on()
                 else:
                     self._waiter = asyncio.get_running_loop().create_future()
                     await self._waiter
@@ -117,7 +118,8 @@ class Connection(asyncio.BufferedProtocol):
             self._reader = self._memory = self._outgoing = self._problem = self._waiter = None
 
     def _send(self, transport: asyncio.Transport, head: bytes, body: OutgoingBody) -> None:
-        transport.writelines([head, body.read()])
+        content = body.read()
+        transport.writelines([head, content] if content else [head])  # asyncio would try to send nothing for ever
         if transport.get_write_buffer_size() and not self._sending:
             transport.set_write_buffer_limits(high=0)  # what has it look: in Python 3.12 and 3.13 writelines does not
         if not self._sending:
@@ -129,10 +131,13 @@ class Connection(asyncio.BufferedProtocol):
             raise self._problem
         return self._reader if self._reader is not None and self._reader.complete else None
 
-    async def _room_made(self, memory: Reservation) -> None:
-        """Wait for room for the body, which waits in the kernel, then go on reading."""
+    @property
+    def _announced_bytes(self) -> int | None:
+        return None if self._reader is None else self._reader.announced_bytes
+
+    def _go_on(self) -> None:
+        """There is room for the body, which waits in the kernel: receive it."""
         assert self._reader is not None
-        await memory.take(self._reader.announced_bytes)
         self._needs_room = False
         self._reader.make_room()
         if self._transport is not None:
