@@ -86,6 +86,7 @@ async def waited_out(name: str, env: EnvServer, player: Agent) -> None:
 
     trouble.mend(env)
     env.handshake_delay_s = MET
+    stats.peak_handshaking = 0  # who hung up is noticed late: what the server counted until now may be too many
     assert [rollout.refusals for rollout in await waiting] == [[]] * trouble.waiters, name
     assert 1 < stats.peak_handshaking <= HANDSHAKES, name
 
