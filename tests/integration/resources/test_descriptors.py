@@ -15,7 +15,7 @@ from rollgym.common.binding import raise_open_file_limit
 pytestmark = pytest.mark.timeout(120)
 
 AT_ONCE = 1024
-LOW_LIMIT, WANTED = 256, 200
+LOW_LIMIT, WANTED = 256, 150
 """Of open files, and of sessions at once, each of which takes two of them."""
 
 

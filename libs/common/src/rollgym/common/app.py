@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rollgym.common.disconnect import ClientDisconnected
-from rollgym.common.errors import BadRequest, RollgymError
+from rollgym.common.errors import BadRequest, RollgymError, ServerFull
 from rollgym.common.middleware import BearerToken, BodyLimit, Bugs
 from rollgym.common.redaction import redact, redact_text
 from rollgym.common.settings import ServiceSettings
@@ -126,7 +126,9 @@ def error_response(error: RollgymError) -> JSONResponse:
     wire = error.to_wire()
     body = {"code": wire["code"], "message": redact_text(wire["message"]), "data": redact(wire["data"])}
     retry_after_s = error.data.get("retry_after_s")
-    headers = {"Retry-After": str(max(1, round(retry_after_s)))} if isinstance(retry_after_s, int | float) else None
+    headers = {"Retry-After": str(max(1, round(retry_after_s)))} if isinstance(retry_after_s, int | float) else {}
+    if isinstance(error, ServerFull):
+        headers["Connection"] = "close"  # which makes some room
     return JSONResponse(body, error.status, headers)
 
 

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rollgym.common import jsonx
-from rollgym.common.errors import RollgymError, ServerFull
+from rollgym.common.errors import RollgymError
 from rollgym.common.service import error_response
 from rollgym.resources.aggregate_metrics import aggregate
 from rollgym.resources.bodies import CallerId, Seed, parse, parse_close, parse_seed
@@ -51,7 +51,7 @@ async def seed_session(request: Request) -> Response:
 async def _seed(server: ResourcesServer, door: EnvironmentDoor, seed: Seed) -> Response:
     session, error = await _opened(server, door, seed)
     if error is not None and server.settings.failed_seed == "error":
-        return _with_cookie(_refusal(error), server, session)
+        return _with_cookie(error_response(error), server, session)
     initial, tools = session.take_initial(), session.tools or door.discovery.known
     body = b'{"session_id":"%b","observation":%b,"tools":%b,"env":%b' % (
         session.id.encode(),
@@ -99,14 +99,6 @@ async def _seed_for_caller(server: ResourcesServer, door: EnvironmentDoor, seed:
 def _mcp_metadata(server: ResourcesServer, session: Session) -> dict[str, Any]:
     headers = {MCP_TOKEN_HEADER: server.signer.token(session.id)}
     return {"server_name": "rollgym", "url_path": "/mcp", "transport": "http", "headers": headers}
-
-
-def _refusal(error: RollgymError) -> Response:
-    """The answer to a seed that failed. Where there is no room, its connection makes some by ending."""
-    response = error_response(error)
-    if isinstance(error, ServerFull):
-        response.headers["connection"] = "close"
-    return response
 
 
 def _with_cookie(response: Response, server: ResourcesServer, session: Session) -> Response:
