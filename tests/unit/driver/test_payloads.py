@@ -1,13 +1,19 @@
 """One result between socket and file: the fields that are read, the reward that counts, the bytes that stay."""
 
+import functools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rollgym.common.errors import AgentRequestFailed, InvalidReward
 from rollgym.driver.payloads import Payload
 from rollgym.driver.rollout_facts import RolloutFacts
+
+Kind = Callable[[bytes], bytes | bytearray]
 
 
 def facts(reward: str | None = "1.0", **fields: Any) -> RolloutFacts:
@@ -265,3 +271,218 @@ def test_a_trajectory_that_is_none_is_replaced_by_a_gap(trajectory: str) -> None
     if trajectory != '{"gaps": 5}':
         assert row["ng_trajectory"]["rollout_id"] == "3-0"
         assert [gap["code"] for gap in row["ng_trajectory"]["gaps"]] == ["trajectory_invalid"]
+
+
+@pytest.fixture(params=[bytes, bytearray], ids=["bytes", "bytearray"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Bodies come as either: from a buffer of the announced size, or joined from chunks."""
+    found: Kind = request.param
+    return found
+
+
+def line_of(found: Payload) -> bytes:
+    return b"".join(found.line())
+
+
+@pytest.mark.parametrize("name", ["reward", "tags", "x", "ng_perf"])
+@pytest.mark.parametrize(
+    "keys",
+    [('"{}"', '"{}"'), ('"\\u{:04x}{}"', '"{}"'), ('"{}"', '"\\u{:04x}{}"')],
+    ids=["plain", "escaped-first", "escaped-last"],
+)
+def test_of_two_fields_of_one_name_the_last_one_counts(kind: Kind, name: str, keys: tuple[str, str]) -> None:
+    first, last = (key.format(ord(name[0]), name[1:]) if ":" in key else key.format(name) for key in keys)
+    body = f'{{"reward": 9, {first}: 1, "other": 0, {last}: 2}}'.encode()
+    plain = json.loads(body)
+
+    found = Payload(kind(body))
+    assert found.value(name) == plain[name] == 2
+    found.put("other", 0)
+    found.put(name, 2)
+    assert line_of(found) == body
+    found.put(name, 1)
+    assert json.loads(line_of(found)) == {**plain, name: 1}
+    assert len(json.loads(line_of(found), object_pairs_hook=list)) == len(plain)
+    found.drop(name)
+    assert json.loads(line_of(found)) == {key: value for key, value in plain.items() if key != name}
+
+
+@pytest.mark.parametrize("body", ["{}", "{ }", " {\t} "])
+def test_an_empty_body_takes_fields(kind: Kind, body: str) -> None:
+    found = Payload(kind(body.encode()))
+    assert not found.has("reward")
+    assert json.loads(line_of(found)) == {}
+    found.put("a", 1)
+    found.put("reward", 2)
+    assert line_of(found) == b'{"a":1,"reward":2}'
+    found.drop("a")
+    found.drop("reward")
+    assert json.loads(line_of(found)) == {}
+
+
+def test_an_escaped_name_is_the_same_name(kind: Kind) -> None:
+    found = Payload(kind(b'{"\\u0072eward": 0.5, "ng\\u005ftrajectory": {"invocations": [{"invocation_id": "i"}]}}'))
+    found.build_perf(5.0)
+    assert found.facts().reward == 0.5
+    assert json.loads(line_of(found))["ng_perf"]["num_turns"] == 1
+    found.put("reward", 1.0)
+    found.drop("ng_trajectory")
+    found.drop("ng_perf")
+    assert line_of(found) == b'{"reward":1.0}'
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [[("a", 1)], [("a", ...), ("a", 1)], [("a", 5), ("a", ...), ("a", 1)], [("b", 2), ("b", ...)]],
+    ids=["put", "dropped and put", "changed, dropped and put", "another one put and dropped"],
+)
+def test_what_is_as_it_came_goes_through_untouched(kind: Kind, steps: list[tuple[str, Any]]) -> None:
+    body = b'{"reward": 1.50, "a": 1, "c": [1.0,  2e0]}'
+    found = Payload(kind(body))
+    for name, value in steps:
+        if value is ...:
+            found.drop(name)
+        else:
+            found.put(name, value)
+    assert line_of(found) == body
+
+
+VALID = '{"invocations": [{"invocation_id": "i"}], "model_calls": [{"request": 1, "response": 2, "k": 3}]}'
+
+
+@pytest.mark.parametrize("wrong", ["null", "5", "[]", '{"invocations": 5}'])
+@pytest.mark.parametrize("order", ["wrong, valid", "valid, wrong"])
+def test_of_two_trajectories_the_last_one_counts(kind: Kind, wrong: str, order: str) -> None:
+    last_is_valid = order.endswith("valid")
+    first, last = (wrong, VALID) if last_is_valid else (VALID, wrong)
+    body = f'{{"reward": 1.0, "ng_trajectory": {first}, "ng_trajectory": {last}}}'.encode()
+
+    found = Payload(kind(body))
+    found.build_perf(5.0)
+    row = json.loads(line_of(found))
+    assert ("ng_perf" in row) == last_is_valid
+    assert len([name for name, _ in json.loads(line_of(found), object_pairs_hook=list) if name == "ng_perf"]) <= 1
+    stripped = Payload(kind(body))
+    stripped.strip_capture()
+    row = json.loads(line_of(stripped))
+    expected = {**json.loads(VALID), "model_calls": [{"k": 3}]} if last_is_valid else json.loads(wrong)
+    assert row["ng_trajectory"] == expected
+
+
+def test_no_trajectory_may_be_said_as_null(kind: Kind) -> None:
+    """As whoever writes out an optional field does: nothing is wrong with it, and nothing is said of it."""
+    body = b'{"reward": 1.0, "ng_trajectory": null}'
+    found = Payload(kind(body))
+    found.strip_capture()
+    found.build_perf(5.0)
+    assert found.has("ng_trajectory")
+    assert line_of(found) == body
+    found.put("ng_trajectory", json.loads(VALID))
+    found.build_perf(5.0)
+    pairs = json.loads(line_of(found), object_pairs_hook=list)
+    assert [name for name, _ in pairs] == ["reward", "ng_trajectory", "ng_perf"]
+    found.drop("ng_perf")
+    found.drop("ng_trajectory")
+    assert line_of(found) == b'{"reward":1.0}'
+
+
+def test_without_a_trajectory_nothing_is_put_in(kind: Kind) -> None:
+    body = b'{"reward": 1.0, "x": 1}'
+    found = Payload(kind(body))
+    found.strip_capture()
+    found.build_perf(5.0)
+    assert line_of(found) == body
+
+
+def test_an_agents_own_perf_goes_with_or_without_a_trajectory(kind: Kind) -> None:
+    for trajectory in ("", f', "ng_trajectory": {VALID}'):
+        found = Payload(kind(f'{{"reward": 1.0, "ng_perf": {{"num_turns": 99}}{trajectory}}}'.encode()))
+        found.build_perf(5.0)
+        assert json.loads(line_of(found)).get("ng_perf", {}).get("num_turns") == (1 if trajectory else None)
+
+
+def test_perf_is_of_the_trajectory_that_was_put_in(kind: Kind) -> None:
+    found = Payload(kind(f'{{"reward": 1.0, "ng_trajectory": {VALID}}}'.encode()))
+    found.put("ng_trajectory", b'{"invocations": [{"invocation_id": "i"}, {"invocation_id": "j"}]}')
+    found.build_perf(5.0)
+    assert json.loads(line_of(found))["ng_perf"]["num_turns"] == 2
+
+
+@pytest.mark.parametrize("name", ["", "null", "agent's own"])
+def test_a_failure_class_has_a_name_that_can_be_one(name: str) -> None:
+    marks = payload(None, _ng_failure_class=name).failure_marks()
+    assert marks is not None
+    assert marks.failure_class == {"": "agent_reported", "null": "null", "agent's own": "agent_s_own"}[name]
+
+
+NAMES = st.sampled_from(
+    [
+        "reward",
+        "tags",
+        "response",
+        "ng_perf",
+        "ng_trajectory",
+        "rollgym_timings",
+        "_ng_task_index",
+        "x",
+        "y",
+        "",
+        'q"\\\n',
+        "é",
+    ]
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+STEPS = st.lists(st.tuples(NAMES, VALUES | st.just(...)), max_size=6)
+"""What is put in; `...` drops it."""
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> bytes:
+    """A JSON object as somebody may write it: repeated names, escapes or not, blanks and line ends between tokens."""
+    fields = draw(st.lists(st.tuples(NAMES, VALUES), max_size=6))
+    ascii_only, space = draw(st.booleans()), draw(st.sampled_from(["", " ", "\n", "\r\n\t"]))
+    encode = functools.partial(json.dumps, ensure_ascii=ascii_only, indent=draw(st.sampled_from([None, 1])))
+    inside = f",{space}".join(f"{encode(name)}{space}:{encode(value)}" for name, value in fields)
+    return f"{space}{{{space}{inside}{space}}}{space}".encode()
+
+
+@settings(max_examples=300, deadline=None)
+@given(body=bodies(), steps=STEPS, as_bytes=st.booleans(), looked_at=st.booleans())
+def test_a_line_is_what_a_plain_dictionary_would_be(
+    body: bytes, steps: list[tuple[str, Any]], as_bytes: bool, looked_at: bool
+) -> None:
+    plain = json.loads(body)
+    found = Payload(body if as_bytes else bytearray(body))
+    for name, value in steps:
+        if value is ...:
+            found.drop(name)
+            plain.pop(name, None)
+        else:
+            found.put(name, value)
+            plain[name] = value
+        if looked_at:
+            assert found.has(name) == (name in plain)
+            assert found.value(name) == plain.get(name)
+    line = line_of(found)
+    assert json.loads(line) == plain
+    assert not set(b"\r\n") & set(line)
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.text(st.characters(categories=["Cs", "L", "P"]), max_size=6), name=NAMES)
+def test_lone_surrogates_come_out_as_they_came(text: str, name: str) -> None:
+    plain = {"x": text, text: [text], "reward": 1.0}
+    found = Payload(json.dumps(plain).encode())
+    found.put(name, 5)
+    assert json.loads(line_of(found)) == {**plain, name: 5}

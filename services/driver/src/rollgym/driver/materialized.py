@@ -21,6 +21,7 @@ from rollgym.common.errors import ArtifactError, ConfigurationError
 from rollgym.common.surrogates import decode_masking, unmask_lone_surrogates
 from rollgym.driver.artifacts.lines import read_lines
 from rollgym.driver.config import RolloutCollectionConfig
+from rollgym.driver.encoded import raw_bytes
 from rollgym.driver.tasks import AgentRef, TaskLine, task_lines
 
 BUILT_IN_AGENT = "rollgym_agent"
@@ -59,7 +60,7 @@ class RowLabels:
         return cls(
             agent=msgspec.json.decode(agent_ref, type=AgentRef).name,
             agent_ref=bytes(agent_ref),
-            tags=None if tags is None or tags == _NULL else bytes(tags),
+            tags=None if tags is None or tags == _NULL else raw_bytes(tags),
         )
 
 

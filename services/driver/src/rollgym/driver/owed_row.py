@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rollgym.common.surrogates import decode_masking
+from rollgym.common.surrogates import decode_masking, unmask_lone_surrogates
 from rollgym.driver.materialized import MaterializedRows, RowLabels
 from rollgym.driver.outcomes import Attempt
 
@@ -45,8 +45,11 @@ class OwedRow:
         return self.rows.labels_of(self.attempt.position)
 
     def responses_create_params(self) -> bytes:
-        fields, _ = decode_masking(self.read(), _decoder)
-        return bytes(fields.responses_create_params)
+        """As the row has them, encoded."""
+        content = self.read()
+        fields, decoded = decode_masking(content, _decoder)
+        params = bytes(fields.responses_create_params)
+        return params if decoded is content else unmask_lone_surrogates(params)
 
 
 def readable(content: bytes) -> bytes:

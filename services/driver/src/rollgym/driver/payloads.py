@@ -28,6 +28,7 @@ from rollgym.driver.rollout_perf import (
 
 _RawObject = dict[str, msgspec.Raw]
 _object_decoder = msgspec.json.Decoder(_RawObject)
+_any_decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 _NO_WORD = re.compile(r"[^\w.-]+")
 CLASS_LIMIT = 64
@@ -55,10 +56,11 @@ _READ = (
 _Read = msgspec.defstruct(
     "_Read",
     [(name, msgspec.Raw, _ABSENT) for name in _READ]
-    + [(NG_TRAJECTORY_KEY, TrajectoryEvidence | msgspec.UnsetType, msgspec.UNSET)],
+    + [(NG_TRAJECTORY_KEY, TrajectoryEvidence | None | msgspec.UnsetType, msgspec.UNSET)],
 )
 _read_decoder = msgspec.json.Decoder(_Read)
 _IS_READ = frozenset(_READ)
+_NULL = msgspec.Raw(b"null")
 
 
 class Payload:
@@ -92,9 +94,12 @@ class Payload:
             fields, text = decode_masking(body, _object_decoder)
             self._all = fields
             return fields, text
-        evidence = getattr(found, NG_TRAJECTORY_KEY)
-        self._evidence = None if evidence is msgspec.UNSET else evidence
         fields = {name: raw for name in _READ if (raw := getattr(found, name)) is not _ABSENT}
+        evidence = getattr(found, NG_TRAJECTORY_KEY)
+        if evidence is None:
+            fields[NG_TRAJECTORY_KEY] = _NULL
+        elif evidence is not msgspec.UNSET:
+            self._evidence = evidence
         return fields, text
 
     def _every(self) -> _RawObject:
@@ -119,14 +124,15 @@ class Payload:
         return self._every().get(name)
 
     def value(self, name: str) -> Any:
-        """One small field, decoded; None where it is absent. A number too large for a float comes as it is."""
+        """One small field, decoded, lone surrogates masked; None where it is absent, or no value can be made of it."""
         raw = self._find(name)
         if raw is None:
             return None
-        try:
-            return msgspec.json.decode(raw)
-        except msgspec.DecodeError:
-            return None
+        with contextlib.suppress(msgspec.DecodeError):
+            return _any_decoder.decode(raw)
+        with contextlib.suppress(msgspec.DecodeError):
+            return decode_masking(bytes(raw), _any_decoder)[0]
+        return None
 
     def has(self, name: str) -> bool:
         return self._find(name) is not None
@@ -172,19 +178,20 @@ class Payload:
         failure_class, no_persist = self.value("_ng_failure_class"), self.value("_ng_no_persist")
         if failure_class in (None, False) and not no_persist:
             return None
-        name = _NO_WORD.sub("_", failure_class)[:CLASS_LIMIT] if isinstance(failure_class, str) else "agent_reported"
+        said = failure_class if isinstance(failure_class, str) else ""
+        name = _NO_WORD.sub("_", said)[:CLASS_LIMIT] or "agent_reported"
         reason = self.value("error_message") or self.value("failure_reason") or name
         return FailureMarks(name, bool(self.value("_ng_failure_terminal")), str(reason))
 
     def build_perf(self, latency_ms: float) -> None:
         """Put `ng_perf` in, from the trajectory; an agent server's own is replaced. Absent where nothing was seen.
 
-        What of the trajectory could not be used is said in its `gaps`.
+        A trajectory of null is none. What of the trajectory could not be used is said in its `gaps`.
         """
         self.drop(NG_PERF_KEY)
         if self._evidence is not None and NG_TRAJECTORY_KEY not in self._changes:
             reading = read_evidence(self._evidence, latency_ms)
-        elif (trajectory := self.raw(NG_TRAJECTORY_KEY)) is not None:
+        elif (trajectory := self.raw(NG_TRAJECTORY_KEY)) is not None and trajectory != b"null":
             reading = read_trajectory(trajectory, latency_ms)
         else:
             return
