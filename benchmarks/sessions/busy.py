@@ -150,7 +150,7 @@ def _row(patience_s: float, idle_s: float, outcome: Outcome) -> dict[str, Any]:
         "held at 1/4": held_after(0.25),
         "at 1/2": held_after(0.5),
         "at 3/4": held_after(0.75),
-        "abandoned": outcome.held[-1][1] if not outcome.held else max(held for _, held in outcome.held[-5:]),
+        "when abandoned": held_after(1.0),
         "all free after s": outcome.all_free_s,
         "attempts/opened": outcome.attempts / max(1, outcome.opened),
     }
