@@ -7,8 +7,8 @@ import contextlib
 import re
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 PATIENCE_S = 20.0
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
@@ -66,6 +66,10 @@ class Peer:
 
     def close(self) -> None:
         self.socket.close()
+
+    def end_side(self) -> None:
+        """Send no more, and stay."""
+        self.socket.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
         """What a process that is killed, with something unread, does to its connections."""
@@ -153,3 +157,17 @@ async def scripted(script: Script | None = None, host: str = "127.0.0.1") -> Asy
 async def _run(script: Script, peer: Peer) -> None:
     with contextlib.suppress(EOFError, ConnectionError):
         await script(peer)
+
+
+@contextmanager
+def full_listener() -> Iterator[int]:
+    """A port whose connections neither come about nor fail: nobody accepts them, and there is no more room to wait."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(listening_socket())
+        listening.listen(0)
+        port = listening.getsockname()[1]
+        for _ in range(8):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.1", port))
+        yield port

@@ -170,9 +170,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         reader = self._reader
-        if reader is not None:
-            return reader.rest if reader.has_room else self._scratch
-        return self._scratch[:_HEAD_BYTES] if sizehint < 0 else self._scratch  # TLS tells what it holds
+        if reader is None:
+            return self._scratch[:_HEAD_BYTES]
+        return reader.rest if reader.has_room else self._scratch
 
     def buffer_updated(self, nbytes: int) -> None:
         if not self._under_way:

@@ -1,0 +1,250 @@
+"""Requests that servers read slowly, in part or not at all; answers that wait for room in memory."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from integration.driver.bulk_http.posting import Posting, Row
+from integration.driver.bulk_http.scripted_server import Peer, scripted, turns
+from rollgym.driver.bulk_http.answer import ExchangeError
+from rollgym.driver.payload_memory import LARGEST_SHARE, Reservation
+
+OK = b"HTTP/1.1 200 OK\r\n"
+SMALL = OK + b"Content-Length: 2\r\n\r\n{}"
+TOO_MUCH = b"[" + b"x" * (32 << 20) + b"]"
+"""More than the kernels' buffers take."""
+ROOMY = b"x" * 30_000
+
+
+def refusing(body: bytes, *headers: bytes) -> bytes:
+    return b"\r\n".join([b"HTTP/1.1 413 Too Large", b"Content-Length: %d" % len(body), *headers, b"", body])
+
+
+async def test_a_request_is_sent_once_the_kernel_has_all_of_it(bulk: Posting) -> None:
+    half = len(TOO_MUCH) // 2
+    row = Row(TOO_MUCH)
+    received = []
+
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        await turns(50)
+        assert row.sent_after is None
+        first = await peer.body(half)
+        await turns(50)
+        assert row.sent_after is None
+        received.append(first + await peer.body(len(TOO_MUCH) - half))
+        await turns()
+        assert row.sent_after == 1
+        await peer.send(SMALL)
+        await peer.request()
+        await peer.send(SMALL)
+
+    async with scripted(script) as server:
+        for each in (row, Row()):
+            assert (await bulk.post(server.url, each)).status == 200
+        assert received == [TOO_MUCH]
+        assert len(server.peers) == 1
+
+
+async def test_a_small_request_is_sent_at_once(bulk: Posting) -> None:
+    async with scripted() as server:
+        row = Row()
+        posted = bulk.begin(server.url, row)
+        peer = await server.accept()
+        await peer.head()
+        assert row.sent_after == 1
+        await peer.send(SMALL)
+        await posted
+
+
+@pytest.mark.parametrize("pieces", [1, 2], ids=["in one piece", "head and body"])
+@pytest.mark.parametrize("size", [10, 30_000, 300_000])
+async def test_an_answer_before_the_request_was_read_is_one(bulk: Posting, size: int, pieces: int) -> None:
+    """The connection is not used again: the rest of the request would be taken for the next one."""
+    head, body = refusing(b"x" * size)[:-size], b"x" * size
+    row = Row(TOO_MUCH)
+
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        await peer.send(*([head + body] if pieces == 1 else [head, body]))
+        await peer.left()
+
+    async with scripted(script) as server:
+        answer = await bulk.post(server.url, row)
+        assert (answer.status, answer.body) == (413, body)
+        assert row.sent_after is None
+        assert (await bulk.post(server.url)).status == 413
+        assert len(server.peers) == 2
+
+
+@pytest.mark.parametrize("ends", [Peer.close, Peer.reset], ids=["closed", "reset"])
+@pytest.mark.parametrize("size", [10, 30_000])
+async def test_an_answer_of_a_server_that_then_leaves_is_read(
+    bulk: Posting, size: int, ends: Callable[[Peer], None]
+) -> None:
+    """With something unread on its side, its end breaks the connection while the client is still sending."""
+
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        await turns(20)
+        peer.send_now(refusing(b"x" * size, b"Connection: close"))
+        ends(peer)
+
+    async with scripted(script) as server:
+        answer = await bulk.post(server.url, Row(TOO_MUCH))
+        assert (answer.status, answer.body) == (413, b"x" * size)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"HTTP/1.1 200 OK\r\nContent-Le", OK + b"Content-Length: 9\r\n\r\nabc"],
+    ids=["nothing", "half a head", "half a body"],
+)
+@pytest.mark.parametrize("ends", ["closes", "resets", "ends its side"])
+async def test_a_server_that_leaves_while_the_request_is_sent(bulk: Posting, said: bytes, ends: str) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        await turns(20)
+        peer.send_now(said)
+        if ends == "closes":
+            peer.close()
+        elif ends == "resets":
+            peer.reset()
+        else:
+            peer.end_side()
+            await left.wait()
+
+    left, row = asyncio.Event(), Row(TOO_MUCH)
+    async with scripted(script) as server:
+        with pytest.raises(ExchangeError):
+            await bulk.post(server.url, row)
+        left.set()
+    assert (row.reads, row.sent_after) == (1, None)
+
+
+async def test_a_body_without_a_length_ends_although_the_request_was_not_read(bulk: Posting) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        await peer.send(b"HTTP/1.1 400 Bad\r\n\r\n" + ROOMY)
+        peer.end_side()
+        await left.wait()
+
+    left = asyncio.Event()
+    async with scripted(script) as server:
+        answer = await bulk.post(server.url, Row(TOO_MUCH))
+        left.set()
+    assert (answer.status, answer.body) == (400, ROOMY)
+
+
+async def test_an_empty_request_is_one(bulk: Posting) -> None:
+    async with scripted() as server:
+        posted = bulk.begin(server.url, Row(b""))
+        peer = await server.accept()
+        assert b"Content-Length: 0\r\n" in await peer.head()
+        await peer.send(SMALL)
+        assert (await posted).status == 200
+
+
+# Room in memory.
+
+
+def fill(bulk: Posting) -> list[Reservation]:
+    """Take all room there is."""
+    held = [bulk.memory.reservation() for _ in range(LARGEST_SHARE)]
+    for each in held:
+        assert each.take_now(bulk.memory.limit_bytes)
+    return held
+
+
+LARGE = b"y" * (16 << 20)
+ANSWERS = {
+    "length": OK + b"Content-Length: %d\r\n\r\n%s" % (len(LARGE), LARGE),
+    "chunks": OK + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(LARGE), LARGE),
+    "until-the-end": OK + b"Connection: close\r\n\r\n" + LARGE,
+}
+
+
+@pytest.mark.parametrize("raw", [pytest.param(raw, id=name) for name, raw in ANSWERS.items()])
+async def test_a_body_waits_in_the_kernel_until_there_is_room(bulk: Posting, raw: bytes) -> None:
+    sent, held = 0, fill(bulk)
+
+    async def script(peer: Peer) -> None:
+        nonlocal sent
+        await peer.request()
+        for at in range(0, len(raw), 65_536):
+            await peer.send(raw[at : at + 65_536])
+            sent = at
+        peer.close()
+
+    async with scripted(script) as server:
+        large = bulk.begin(server.url)
+        async with scripted() as other:  # a small answer needs no room, and comes meanwhile
+            small = bulk.begin(other.url)
+            peer = await other.accept()
+            await peer.request()
+            await peer.send(SMALL)
+            assert (await small).body == b"{}"
+        await turns(2_000)
+        assert sent < 8 << 20
+        assert not large.done()
+        for each in held:
+            each.give_back()
+        assert (await large).body == LARGE
+
+
+async def test_those_who_wait_for_room_get_it_in_turn(bulk: Posting) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK + b"Content-Length: 3000000\r\n\r\n" + b"x" * 3_000_000)
+        await peer.left()
+
+    held = fill(bulk)
+    async with scripted(script) as server:
+        waiting = [bulk.begin(server.url) for _ in range(20)]
+        await turns(200)
+        assert not any(task.done() for task in waiting)
+        for each in held:
+            each.give_back()
+        for task in waiting:
+            assert len((await task).body) == 3_000_000
+
+
+@pytest.mark.parametrize("ends", [Peer.close, Peer.reset], ids=["closed", "reset"])
+async def test_a_connection_that_breaks_while_its_body_waits_for_room(
+    bulk: Posting, ends: Callable[[Peer], None]
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK + b"Content-Length: 3000000\r\n\r\n" + b"x" * 1000)
+        ends(peer)
+        over.set()
+
+    over, held = asyncio.Event(), fill(bulk)
+    async with scripted(script) as server:
+        posted = bulk.begin(server.url)
+        await over.wait()
+        await turns(20)
+        for each in held:
+            each.give_back()
+        with pytest.raises(ExchangeError, match="broke off"):
+            await posted
+
+
+async def test_a_request_that_breaks_while_its_answer_waits_for_room(bulk: Posting) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        await peer.send(refusing(b"x" * 200_000))
+        await turns(20)
+        peer.reset()
+        over.set()
+
+    over, held = asyncio.Event(), fill(bulk)
+    async with scripted(script) as server:
+        posted = bulk.begin(server.url, Row(TOO_MUCH))
+        await over.wait()
+        await turns(20)
+        for each in held:
+            each.give_back()
+        with pytest.raises(ExchangeError, match="broke off"):
+            await posted
