@@ -101,7 +101,8 @@ class Stack:
 
     def make(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         # Started by make itself, a test would hand that make's own variables (ARGS) on.
-        return _run(["env", "-u", "ARGS", "-u", "MAKEFLAGS", "make", *argv], self.folder, check=check)
+        without = ["-u", "ARGS", "-u", "MAKEFLAGS", "-u", "MAKELEVEL"]
+        return _run(["env", *without, "make", *argv], self.folder, check=check)
 
     def containers(self, service: str | None = None) -> list[Container]:
         """Those of the project, stopped ones and one-off runs included."""
