@@ -45,7 +45,9 @@ def test_what_is_no_json_is_a_value_error(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [math.nan, [math.inf], {"a": {"b": -math.inf}}, (math.nan,), object(), {"a": {1, object()}}], ids=repr
+    "value",
+    [math.nan, [math.inf], {"a": {"b": -math.inf}}, (math.nan,), object(), {"a": {1, object()}}],
+    ids=["NaN", "infinity", "infinity below", "NaN in a tuple", "an object", "an object below"],
 )
 def test_what_json_has_no_word_for_is_never_written(value: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
