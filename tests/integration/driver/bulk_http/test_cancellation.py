@@ -76,11 +76,13 @@ async def test_while_the_answer_is_awaited(bulk: Posting, begun: bytes) -> None:
 async def test_while_waiting_for_room(bulk: Posting, given: bool) -> None:
     held = fill(bulk)
     async with scripted() as server:
-        posted, behind = bulk.begin(server.url), bulk.begin(server.url)
-        peers = [await server.accept() for _ in range(2)]
-        for peer in peers:
-            await peer.request()
-            await peer.send(LARGE[:10_000])
+        exchanges, peers = [], []
+        for _ in range(2):
+            exchanges.append(bulk.begin(server.url))
+            peers.append(await server.accept())
+            await peers[-1].request()
+            await peers[-1].send(LARGE[:10_000])
+        posted, behind = exchanges
         await turns(20)
         if given:
             held.pop().give_back()
