@@ -1,30 +1,24 @@
 """The agent with the real servers: env-bundle's environments behind the resources server, as processes."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
 from integration.driver.agent.rollouts import outputs, roll
+from integration.driver.servers import Stack
 from plain_http import PLAIN
-from processes import running_sync
 from rollgym.common import jsonx
 from rollgym.driver.agent import RolloutResult
 from rollgym.driver.task_view import TaskView
 from waiting import eventually
 
-ENVIRONMENTS = ("gridsim", "wordle", "echo")
 
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """Both servers; gives the URL of resources."""
-    with running_sync("gym-env-bundle", "serve", "--port", "0") as bundle:
-        named = [part for name in ENVIRONMENTS for part in ("--env", f"{name}={bundle.url}/{name}")]
-        with running_sync("gym-resources", "serve", "--port", "0", *named) as resources:
-            yield resources.url
+@pytest.fixture
+def url(stack: Stack) -> str:
+    """The URL of resources."""
+    return stack.resources.url
 
 
 def task(env: str, **fields: Any) -> TaskView:
