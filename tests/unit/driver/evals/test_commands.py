@@ -74,6 +74,8 @@ def test_help_says_what_it_does(command: str, capsys: pytest.CaptureFixture[str]
         (("aggregate", "--input", "{run}", "{other}"), "need an --output"),
         (("aggregate", "--input", "{run}", "--output", "{run}"), "one of the shards"),
         (("aggregate", "--output", "x.jsonl"), "--input"),
+        (("aggregate", "--input", "{run}", "--output", "{folder}", "--overwrite"), "is a folder; name a file in it"),
+        (("aggregate", "--input", "{run}", "--output", "."), "is a folder; name a file in it"),
         (("profile", "nowhere.jsonl"), "no results file"),
         (("profile", "{folder}"), "holds 0 runs"),
         (("profile", "{run}", "--top", "0"), "1 or more"),
@@ -81,6 +83,8 @@ def test_help_says_what_it_does(command: str, capsys: pytest.CaptureFixture[str]
         (("compare", "{run}"), "B"),
         (("compare", "{run}", "{run}", "--metric", "rewards"), "did you mean reward?"),
         (("report", "{folder}/run_journal.jsonl"), "companion"),
+        (("report", "{run}", "--output", "{folder}"), "is a folder; name a file in it"),
+        (("report", "{run}", "--output", "/"), "is a folder; name a file in it"),
     ],
 )
 def test_usage_that_is_wrong_ends_with_2_and_one_line(

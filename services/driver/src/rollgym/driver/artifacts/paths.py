@@ -12,9 +12,16 @@ from rollgym.common.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class ArtifactPaths:
-    """Paths of one run's artifacts; the names are those that NeMo Gym's tools read."""
+    """Paths of one run's artifacts; the names are those that NeMo Gym's tools read.
+
+    Raises ConfigurationError for a path that names no file: ``.`` or ``/``.
+    """
 
     results: Path
+
+    def __post_init__(self) -> None:
+        if not self.results.name:
+            raise ConfigurationError(f"{self.results} is a folder; name a file in it, such as rollouts.jsonl")
 
     def _beside(self, suffix: str) -> Path:
         return self.results.with_name(self.results.stem + suffix)

@@ -211,6 +211,8 @@ def _report(arguments: Namespace) -> tuple[dict[str, Any], Iterable[RenderableTy
 
     run = run_at(arguments.path)
     output = arguments.output or run.results.with_name(run.results.stem + "_report.html")
+    if output.is_dir():
+        raise ConfigurationError(f"--output {output} is a folder; name a file in it, such as report.html")
     written = write_report(run, output)
     return written, [f"Written: {output} ({written['bytes']:,} bytes)"]
 

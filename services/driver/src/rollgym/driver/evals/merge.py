@@ -29,7 +29,9 @@ _at_decoder = msgspec.json.Decoder(_At)
 
 
 def refuse_output(output: ArtifactPaths, runs: Sequence[ArtifactPaths], *, overwrite: bool) -> None:
-    """Raise ConfigurationError where the output is one of the inputs, or is there and not to be replaced."""
+    """Raise ConfigurationError where the output is a folder or an input, or is there and not to be replaced."""
+    if output.results.is_dir():
+        raise ConfigurationError(f"--output {output.results} is a folder; name a file in it, such as merged.jsonl")
     target = output.results.resolve()
     if any(run.results.resolve() == target for run in runs):
         raise ConfigurationError(f"--output {output.results} is one of the shards; choose another name")
