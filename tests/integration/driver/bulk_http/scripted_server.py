@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 PATIENCE_S = 20.0
+WINDOW_BYTES = 64 * 1024
+"""So much is received before a script reads it. Without a bound of ours, it may be any number of megabytes."""
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
@@ -116,6 +118,7 @@ def listening_socket(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WINDOW_BYTES)
         listening.bind((host, port))
         listening.listen()
         listening.setblocking(False)

@@ -12,8 +12,8 @@ from rollgym.driver.payload_memory import LARGEST_SHARE, Reservation
 
 OK = b"HTTP/1.1 200 OK\r\n"
 SMALL = OK + b"Content-Length: 2\r\n\r\n{}"
-TOO_MUCH = b"[" + b"x" * (32 << 20) + b"]"
-"""More than the kernels' buffers take."""
+TOO_MUCH = b"[" + b"x" * (24 << 20) + b"]"
+"""More than twice what the kernels' buffers take: the sender's, usually up to 4 MB, and the scripted server's."""
 ROOMY = b"x" * 30_000
 
 
