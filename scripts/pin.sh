@@ -3,16 +3,15 @@
 # Existing pins are kept where they still fit; `make pin ARGS=--upgrade` takes the newest.
 set -euo pipefail
 
-pins=.venvs/pin
-[ -x "$pins/bin/uv" ] || { python3 -m venv "$pins" && "$pins/bin/pip" -qq install uv; }
+uv=$(scripts/uv.sh)
 
 pin() { # pin NAME [FLAG...]
   echo "pin: requirements/$1.txt"
-  "$pins/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+  "$uv" pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
     "requirements/$1.in" --output-file "requirements/$1.txt" "${@:2}"
 }
 
-for name in run dev build; do pin "$name" "$@"; done
+for name in run dev build uv; do pin "$name" "$@"; done
 ours=()
 for part in common head resources env-bundle driver; do ours+=(--no-emit-package "rollgym-$part"); done
 for service in head resources env-bundle driver; do pin "$service" "${ours[@]}" "$@"; done
