@@ -1,8 +1,9 @@
-"""An environment server with a number of slots that notes when each was freed, when used again, and by whom."""
+"""An environment server with a number of slots that notes when each was freed, when used again, and in whose order."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 import time
@@ -13,8 +14,17 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 SLOTS = int(sys.argv[1]) if __name__ == "__main__" else 0
-notes: dict[str, list[float]] = {"freed": [], "used": [], "seeds": []}
+notes: dict[str, list[float]] = {"freed": [], "used": [], "seeds": [], "connections": []}
+numbers = itertools.count()
 active = refused = 0
+
+
+class Numbered(ServerConnection):
+    """A connection that knows how many were made before it: the kernel hands them over in the order of the connects."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.number = next(numbers)
 
 
 def stats(connection: ServerConnection, request: Request) -> Response | None:
@@ -26,6 +36,7 @@ def stats(connection: ServerConnection, request: Request) -> Response | None:
 
 
 async def session(connection: ServerConnection) -> None:
+    assert isinstance(connection, Numbered)
     global active, refused  # noqa: PLW0603 - one process, one server, one set of slots
     if active >= SLOTS:
         refused += 1
@@ -44,7 +55,7 @@ async def session(connection: ServerConnection) -> None:
         notes["freed"].append(time.monotonic())
 
 
-async def play(connection: ServerConnection) -> None:
+async def play(connection: Numbered) -> None:
     async for raw in connection:
         message = json.loads(raw)
         data = message.get("data", {})
@@ -52,13 +63,16 @@ async def play(connection: ServerConnection) -> None:
             return
         if message["type"] == "reset":
             notes["seeds"].append(data["seed"])
+            notes["connections"].append(connection.number)
         done = bool(data.get("done"))
         seen: dict[str, Any] = {"observation": {}, "reward": 1.0 if done else None, "done": done}
         await connection.send(json.dumps({"type": "observation", "data": seen}))
 
 
 async def main() -> None:
-    async with serve(session, "127.0.0.1", 0, process_request=stats, backlog=4096, compression=None) as server:
+    async with serve(
+        session, "127.0.0.1", 0, process_request=stats, create_connection=Numbered, backlog=4096, compression=None
+    ) as server:
         print(f"slots listening on http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
         await asyncio.Event().wait()
 
