@@ -304,3 +304,32 @@ async def test_stopping_tells_those_who_wait() -> None:
         answer = (await seeding).answer
         assert (answer.status_code, answer.json()["code"]) == (503, "env_busy")
         assert (await found.seeded()).answer.status_code == 503
+
+
+async def test_a_server_whose_name_is_lost_for_a_while_is_waited_for_and_one_that_never_had_one_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names: set[str] = set()
+    looked_up: list[str] = []
+    resolve = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:
+        if host != "env.test":
+            return resolve(host, *arguments, **options)
+        looked_up.append(host)
+        if host not in names:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return resolve("127.0.0.1", *arguments, **options)
+
+    monkeypatch.setattr("socket.getaddrinfo", getaddrinfo)
+    async with env_server() as env, resources(f"http://env.test:{env.port}", patience_s=20) as found:
+        assert (await found.seeded()).answer.json()["code"] == "env_refused"
+        names.add("env.test")
+        await (await found.opened()).close()
+        names.clear()
+        looked_up.clear()
+        seeding = asyncio.create_task(found.opened())
+        await eventually(lambda: len(looked_up) >= 2)
+        names.add("env.test")
+        await (await asyncio.wait_for(seeding, 10)).close()
+        await found.nothing_left()

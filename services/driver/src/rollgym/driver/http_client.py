@@ -14,7 +14,7 @@ from rollgym.common.binding import keep_alive
 from rollgym.common.errors import PayloadTooLarge, RollgymError
 
 CONNECT_TIMEOUT_S = 30.0
-UNACKNOWLEDGED_S = 120.0
+UNACKNOWLEDGED_S = 60.0
 """A machine that has not taken a request for so long is gone."""
 KEEPALIVE_S = 15.0
 """Idle connections are dropped well before a server's own keep-alive (75 s), so that none closes under a request."""

@@ -4,6 +4,7 @@ Pure but for the context manager that names aiohttp's errors. Who asked, and wha
 `resources_client`'s business.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,6 +66,12 @@ def connection_errors(url: str, broken: type[RollgymError]) -> Iterator[None]:
         if isinstance(error, aiohttp.ClientResponseError):
             raise EnvProtocolError(f"{shown} does not answer in HTTP: {text}", cause=cause) from error
         raise broken(f"the call of {shown} was cut off: {text}", cause=cause) from error
+
+
+def nobody_listens(error: EnvRefused) -> bool:
+    """Whether the machine itself said that no process is there, and not just that it is out of reach."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno == errno.ECONNREFUSED
 
 
 def refusal(reply: Reply, base_url: str) -> RollgymError | None:

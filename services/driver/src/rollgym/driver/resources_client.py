@@ -6,9 +6,10 @@ decision. Cookies are carried by hand, per session.
 
 import asyncio
 import enum
-from collections.abc import Coroutine
+import secrets
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ import aiohttp
 from pydantic import SecretStr
 from yarl import URL
 
+from rollgym.common import jsonx
 from rollgym.common.errors import (
     AgentRequestFailed,
     EnvLost,
@@ -36,9 +38,11 @@ from rollgym.driver.http_client import (
     read_bounded,
 )
 from rollgym.driver.policies.protocol import SeedAnswer
+from rollgym.driver.presence import Presence
 from rollgym.driver.resources_answers import (
     Reply,
     connection_errors,
+    nobody_listens,
     refusal,
     said,
     says_done,
@@ -49,7 +53,14 @@ from rollgym.driver.verdict import Verdict, read_verdict
 
 _log = get_logger(__name__)
 SESSION_HEADER = "X-Session-Id"
+NAME_HEADER = "X-Resources-Session-Id"
+OWNER_HEADER = "X-Rollgym-Owner"
 CLOSE_RETRY_S = 0.25
+ONE_CLOSE_S = 4.0
+"""One close may take so long: a connection may lead nowhere any more, and another be had."""
+LATE_CLOSES_S = 120.0
+"""So long is closing tried in the background where its rollout could not wait."""
+LATE_CLOSE_RETRY_S = 2.0
 SEED_GRACE_S = 0.5
 _TOOLS_OWN_ERROR = b'{"error":'
 _FOR_THE_MODEL = frozenset({400, 404, 405, 413, 415, 422, 500})
@@ -98,6 +109,10 @@ class ResourcesClient:
         self._token = token
         self._max_answer_bytes = max_answer_bytes
         self._http: aiohttp.ClientSession | None = None
+        self.owner = secrets.token_hex(16)
+        """Who seeds: sessions end with their owner. A secret, as whoever knows it can be there in its place."""
+        self._presence = Presence(self._hold)
+        self._late_closes: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         headers = {"Content-Type": "application/json"}
@@ -109,13 +124,29 @@ class ResourcesClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._presence.end()
+        for task in self._late_closes:
+            task.cancel()  # the server closes what is left: its owner is there no more
+        await asyncio.gather(*self._late_closes, return_exceptions=True)
         http, self._http = self._http, None
         if http is not None:
             await http.close()
 
     def session(self, base_url: str) -> "ResourcesSession":
         """A session, not yet seeded, on the replica at `base_url`."""
-        return ResourcesSession(self, base_url.rstrip("/"))
+        base_url = base_url.rstrip("/")
+        self._presence.at(base_url)
+        return ResourcesSession(self, base_url)
+
+    async def _hold(self, base_url: str) -> int:
+        reply = await self.send(f"{base_url}/owners/{self.owner}", b"{}", {}, EnvLost)
+        return reply.status
+
+    def close_late(self, closing: Coroutine[Any, Any, None]) -> None:
+        """Run a close in the background, for a while; what is left when this client ends ends with its owner."""
+        task = asyncio.create_task(closing, name="late-close")
+        self._late_closes.add(task)
+        task.add_done_callback(self._late_closes.discard)
 
     async def post_json(self, url: str, body: bytes) -> bytes:
         """POST one request outside a session, such as /aggregate_metrics, and give the body of its 200.
@@ -146,6 +177,8 @@ class ResourcesSession:
         self._client = client
         self._base_url = base_url
         self._cookies: dict[str, str] = {}
+        self._name = secrets.token_hex(16)
+        """Ours for the session from the start, so that it can be closed where the seed's answer never came."""
         self._seeding: asyncio.Task[Reply] | None = None
         self.session_id: str | None = None
         self.state = SessionState.NEW
@@ -160,7 +193,8 @@ class ResourcesSession:
             raise RuntimeError(f"the session is {self.state.value}: seed it once")
         self.state = SessionState.SEEDING
         try:
-            self._seeding = asyncio.create_task(self._send("/seed_session", row, EnvLost))
+            named = {NAME_HEADER: self._name, OWNER_HEADER: self._client.owner}
+            self._seeding = asyncio.create_task(self._send("/seed_session", row, EnvLost, named))
             reply = await asyncio.shield(self._seeding)
         except (EnvRefused, LocalResourceError):
             self.state = SessionState.CLOSED  # the server never heard of it
@@ -218,7 +252,7 @@ class ResourcesSession:
     async def close(self, timeout_s: float) -> None:
         """Release the session, if there may be one. Idempotent, shielded from cancellation, at most `timeout_s`.
 
-        A close that fails is tried again in that time, and then logged: no rollout's outcome hangs on it.
+        A close that fails is tried again in that time, and then in the background: no rollout's outcome hangs on it.
         """
         if self.state in (SessionState.NEW, SessionState.CLOSED):
             self.state = SessionState.CLOSED
@@ -230,8 +264,20 @@ class ResourcesSession:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._settle_seed()
-                if self._cookies or self.session_id is not None:
-                    await self._close_until_taken()
+                if await self._close_until_taken(CLOSE_RETRY_S):
+                    return
+        except TimeoutError:
+            pass
+        _log.info("session_not_closed_yet", session_id=self.session_id, url=self._base_url)
+        self._client.close_late(self._close_late())
+
+    async def _close_late(self) -> None:
+        try:
+            async with asyncio.timeout(LATE_CLOSES_S):
+                taken = False
+                while not taken:
+                    await asyncio.sleep(LATE_CLOSE_RETRY_S)
+                    taken = await self._close_until_taken(LATE_CLOSE_RETRY_S)
         except TimeoutError:
             _log.warning("session_not_closed", session_id=self.session_id, url=self._base_url)
 
@@ -249,21 +295,33 @@ class ResourcesSession:
         if not seeding.cancelled():
             seeding.exception()  # seen: the rollout is over already
 
-    async def _close_until_taken(self) -> None:
-        """Repeat the close until the server takes it: closing twice is closing once. Ends with the caller's time."""
+    async def _close_until_taken(self, retry_s: float) -> bool:
+        """Repeat the close until the server takes it: closing twice is closing once. Ends with the caller's time.
+
+        False where the server is out of reach for now.
+        """
         while True:
             try:
-                reply = await self._send("/close_session", b"{}", EnvLost)
+                async with asyncio.timeout(ONE_CLOSE_S):
+                    reply = await self._send("/close_session", self._close_body(), EnvLost)
                 if reply.status < 500:
-                    return
-            except EnvRefused:
-                return  # no server is there any more, and so no session
-            except RollgymError as error:
-                _log.debug("close_failed", cause=error.message)
-            await asyncio.sleep(CLOSE_RETRY_S)
+                    return True
+            except EnvRefused as error:
+                return nobody_listens(error)  # then there is no session either
+            except (RollgymError, TimeoutError) as error:
+                _log.debug("close_failed", cause=str(error))
+            await asyncio.sleep(retry_s)
 
-    async def _send(self, path: str, body: bytes, broken: type[RollgymError]) -> Reply:
-        sent: dict[str, str] = {}
+    def _close_body(self) -> bytes:
+        """Nothing where the seed was answered; else the name that we gave the session."""
+        if self._cookies or self.session_id is not None:
+            return b"{}"
+        return jsonx.dumps({"resources_session_id": self._name, "episode_id": {"rollout_id": self._name}})
+
+    async def _send(
+        self, path: str, body: bytes, broken: type[RollgymError], headers: Mapping[str, str] = MappingProxyType({})
+    ) -> Reply:
+        sent = dict(headers)
         if self._cookies:
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
         elif self.session_id is not None:

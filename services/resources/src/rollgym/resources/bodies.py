@@ -50,17 +50,23 @@ class Seed:
     env: str | None
     reset: bytes
     caller: CallerId | None
+    answers_in_full: bool = True
+    """Whether the answer says what was opened: whoever sends a caller-assigned session's body refuses that."""
 
 
-def parse_seed(body: bytes) -> Seed:
-    """Read a `/seed_session` body: a task row, or a caller-assigned session. Raises BadRequest."""
+def parse_seed(body: bytes, named: str | None = None) -> Seed:
+    """Read a `/seed_session` body: a task row, or a caller-assigned session. Raises BadRequest.
+
+    `named`: the id that the caller assigns to a task row's session, where a header does.
+    """
     parsed = parse(body, _SeedBody)
     if parsed.resources_session_id is None:
-        return Seed(parsed.env, _reset(parsed), None)
+        return Seed(parsed.env, _reset(parsed), None if named is None else _named(named, body))
     row = parse(bytes(parsed.task_data) or b"{}", _Row, "task_data")
     payload = _digest(bytes(parsed.task_id), bytes(parsed.task_data))
     caller = _caller_id(parsed.resources_session_id, bytes(parsed.episode_id), payload)
-    return Seed(row.env if row.env is not None else parsed.env, _reset(row), caller)
+    env = row.env if row.env is not None else parsed.env
+    return Seed(env, _reset(row), caller, answers_in_full=False)
 
 
 def parse_close(body: bytes) -> CallerId | None:
@@ -124,6 +130,12 @@ def _caller_id(session_id: str, episode: bytes, payload: bytes = b"") -> CallerI
     named = jsonx.loads(episode)
     named.setdefault("attempt", 0)
     return CallerId(session_id, _digest(jsonx.dumps(named)), payload)
+
+
+def _named(session_id: str, row: bytes) -> CallerId:
+    """An id that belongs to one row alone: its episode has the id's own name. The row is not read for it."""
+    episode = json.dumps({"rollout_id": session_id}).encode()
+    return _caller_id(session_id, episode, hashlib.blake2b(row, digest_size=16).digest())
 
 
 def _digest(*texts: bytes) -> bytes:

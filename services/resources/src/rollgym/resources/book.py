@@ -55,9 +55,9 @@ class SessionBook:
         """The sockets of the sessions that are open."""
         return (session.socket for session in self if session.socket is not None)
 
-    def begin(self, opener: Opener, reset: bytes) -> Session:
-        """A new session that starts to open."""
-        session = Session(opener, self._house, reset)
+    def begin(self, opener: Opener, reset: bytes, owner: str | None = None) -> Session:
+        """A new session that starts to open; it ends with its `owner`."""
+        session = Session(opener, self._house, reset, owner)
         self._live[session.id] = session
         session.begin()
         return session
@@ -138,6 +138,12 @@ class SessionBook:
                 idle_s = session.idle_s()
                 if idle_s > idle_timeout_s:
                     session.reclaim(idle_s)
+
+    def abandon(self, owner: str) -> None:
+        """End every session that this owner seeded."""
+        for session in self:
+            if session.owner == owner:
+                session.abandon()
 
     def stop_intake(self) -> None:
         """From here on no session is opened."""

@@ -38,7 +38,7 @@ class ResourcesMetrics:
         )
         for outcome in ("opened", "busy", "wrong"):
             self.session_open_attempts.labels(outcome)
-        for reason in ("verified", "closed", "reclaimed", "lost", "never_opened", "shutdown"):
+        for reason in ("verified", "closed", "reclaimed", "abandoned", "lost", "never_opened", "shutdown"):
             self.sessions_closed.labels(reason)
         for outcome in ("scored", "masked", "invalid_reward"):
             self.verify.labels(outcome)

@@ -6,7 +6,8 @@ An attempt is: leave from the gate, a handshake, what tools there are (where nob
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import dataclass, field
 
 from rollgym.common.errors import EnvBusy, EnvRefused, RollgymError
 from rollgym.common.logs import get_logger
@@ -55,6 +56,7 @@ class Opener:
     limits: OpeningLimits
     discovery: Discovery
     metrics: ResourcesMetrics
+    _was_reached: bool = field(default=False, init=False)
 
     async def reopened(self, reset: bytes, *, patience_s: float | None = None) -> OpenEpisode:
         """An open session, its reset (`reset`: the arguments as JSON text) answered.
@@ -116,7 +118,7 @@ class Opener:
                     raise FrameError(initial)
                 opened = socket, initial, tools
         except Exception as error:
-            verdict = judge(error)
+            verdict = self._judged(error)
             log.debug("attempt failed", env=self.environment.name, busy=verdict.busy, cause=verdict.cause)
         finally:
             if opened is None:
@@ -129,9 +131,15 @@ class Opener:
             if verdict.kind is EnvRefused:
                 self.discovery.forget()  # what comes back at this address may be another server
             return verdict
+        self._was_reached = True
         slot.confirm()
         self.metrics.attempted("opened")
         return opened
+
+    def _judged(self, error: Exception) -> Verdict:
+        """The verdict; a server that was there before is waited for where only the way to it is lost."""
+        verdict = judge(error)
+        return dataclasses.replace(verdict, busy=True) if verdict.out_of_reach and self._was_reached else verdict
 
     async def asked_for_tools(self) -> ToolSet:
         """The environment's tools, asked on a socket of their own. Raises what the one attempt met."""

@@ -11,11 +11,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rollgym.common import jsonx
-from rollgym.common.errors import RollgymError
+from rollgym.common.errors import BadRequest, RollgymError
 from rollgym.common.service import error_response
 from rollgym.resources.aggregate_metrics import aggregate
 from rollgym.resources.bodies import CallerId, Seed, parse, parse_close, parse_seed
 from rollgym.resources.mcp import mcp
+from rollgym.resources.owners import MAX_OWNER_CHARS, OWNER_HEADER
 from rollgym.resources.rollout_path import RolloutPath
 from rollgym.resources.server import EnvironmentDoor, ResourcesServer
 from rollgym.resources.sessions import Session
@@ -26,6 +27,7 @@ from rollgym.resources.watching import ClientWatch
 
 MASKED_HEADER = "X-Rollgym-Masked"
 CLOSE_HEADER = "X-Rollgym-Close"
+NAME_HEADER = "x-resources-session-id"
 MCP_TOKEN_HEADER = "X-NeMo-Gym-Session-Token"
 
 
@@ -39,17 +41,17 @@ def server_of(request: Request) -> ResourcesServer:
 
 async def seed_session(request: Request) -> Response:
     """Open a session for a task row, waiting while its environment server is busy."""
-    seed = parse_seed(await request.body())
+    seed = parse_seed(await request.body(), request.headers.get(NAME_HEADER))
+    owner = _owner(request.headers.get(OWNER_HEADER))
     server = server_of(request)
     door = server.doors[server.environments.chosen(seed.env).name]
     async with ClientWatch(request.receive):
-        if seed.caller is not None:
-            return await _seed_for_caller(server, door, seed, seed.caller)
-        return await _seed(server, door, seed)
+        answered = _seed if seed.answers_in_full else _seed_for_caller
+        return await answered(server, door, seed, owner)
 
 
-async def _seed(server: ResourcesServer, door: EnvironmentDoor, seed: Seed) -> Response:
-    session, error = await _opened(server, door, seed)
+async def _seed(server: ResourcesServer, door: EnvironmentDoor, seed: Seed, owner: str | None) -> Response:
+    session, error = await _opened(server, door, seed, owner)
     if error is not None and server.settings.failed_seed == "error":
         return _with_cookie(error_response(error), server, session)
     initial, tools = session.take_initial(), session.tools or door.discovery.known
@@ -64,13 +66,16 @@ async def _seed(server: ResourcesServer, door: EnvironmentDoor, seed: Seed) -> R
     return _with_cookie(Response(body + b"}", media_type="application/json"), server, session)
 
 
-async def _opened(server: ResourcesServer, door: EnvironmentDoor, seed: Seed) -> tuple[Session, RollgymError | None]:
-    """A new session, open or not; it has a cookie either way, so that a later /verify can say what became of it."""
+async def _opened(
+    server: ResourcesServer, door: EnvironmentDoor, seed: Seed, owner: str | None
+) -> tuple[Session, RollgymError | None]:
+    """A session, open or not; it has a cookie either way, so that a later /verify can say what became of it."""
+    session = _seeded_before(server, seed.caller)
     try:
-        server.book.require_room()
+        if session is None:
+            session = _begun(server, door, seed, owner)
     except RollgymError as error:
         return server.book.refused(door.opener, error), error
-    session = server.book.begin(door.opener, seed.reset)
     try:
         await session.opened()
     except RollgymError as error:
@@ -78,22 +83,50 @@ async def _opened(server: ResourcesServer, door: EnvironmentDoor, seed: Seed) ->
     return session, None
 
 
-async def _seed_for_caller(server: ResourcesServer, door: EnvironmentDoor, seed: Seed, caller: CallerId) -> Response:
-    """A seed under an id that the caller chose: the same one again gets the same session."""
-    session = server.book.seeded_by_caller(caller.id, caller.episode, caller.payload)
-    if session is None:
-        server.book.require_room()
-        session = server.book.begin(door.opener, seed.reset)
-        server.book.assign(caller.id, caller.episode, caller.payload, session)
+async def _seed_for_caller(server: ResourcesServer, door: EnvironmentDoor, seed: Seed, owner: str | None) -> Response:
+    """The answer to a caller-assigned session's body."""
+    assert seed.caller is not None
+    session = _seeded_before(server, seed.caller) or _begun(server, door, seed, owner)
     try:
         await session.opened()
     except RollgymError as error:
         if server.settings.failed_seed == "error":
             return _with_cookie(error_response(error), server, session)
-    answer: dict[str, Any] = {"resources_session_id": caller.id}
+    answer: dict[str, Any] = {"resources_session_id": seed.caller.id}
     if server.settings.tools_over_mcp:
         answer["resources_tools"] = _mcp_metadata(server, session)
     return _with_cookie(JSONResponse(answer), server, session)
+
+
+def _seeded_before(server: ResourcesServer, caller: CallerId | None) -> Session | None:
+    """The session that the same seed got before under its caller's id. Raises SessionConflict."""
+    return None if caller is None else server.book.seeded_by_caller(caller.id, caller.episode, caller.payload)
+
+
+def _begun(server: ResourcesServer, door: EnvironmentDoor, seed: Seed, owner: str | None) -> Session:
+    """A new session that starts to open. Raises what keeps it out."""
+    server.book.require_room()
+    session = server.book.begin(door.opener, seed.reset, owner)
+    if seed.caller is not None:
+        server.book.assign(seed.caller.id, seed.caller.episode, seed.caller.payload, session)
+    return session
+
+
+def _owner(given: str | None) -> str | None:
+    """The owner that a request names. Raises BadRequest where that is too long to keep."""
+    if given is not None and not 0 < len(given) <= MAX_OWNER_CHARS:
+        raise BadRequest(f"an owner has 1 to {MAX_OWNER_CHARS} characters")
+    return given
+
+
+async def hold_owner(request: Request) -> Response:
+    """Stay open for as long as the owner is there; answered when this server stops."""
+    owner = _owner(request.path_params["owner"])
+    assert owner is not None
+    await request.body()
+    async with ClientWatch(request.receive):
+        await server_of(request).owners.held(owner)
+    return Response(status_code=204)
 
 
 def _mcp_metadata(server: ResourcesServer, session: Session) -> dict[str, Any]:
@@ -202,6 +235,7 @@ def routes(*, tools_over_mcp: bool) -> Sequence[BaseRoute]:
         Route("/seed_session", seed_session, methods=["POST"]),
         Route("/verify", verify, methods=["POST"]),
         Route("/close_session", close_session, methods=["POST"]),
+        Route("/owners/{owner}", hold_owner, methods=["POST"]),
         Route("/aggregate_metrics", aggregate_metrics, methods=["POST"]),
         Route("/reverify_mode", reverify_mode, methods=["GET"]),
         Route("/tools", tools, methods=["GET"]),

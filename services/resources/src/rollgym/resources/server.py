@@ -19,6 +19,7 @@ from rollgym.resources.keepalive import Keepalive
 from rollgym.resources.metrics import ResourcesMetrics
 from rollgym.resources.openenv_client import SocketLimits
 from rollgym.resources.opening import Opener, OpeningLimits
+from rollgym.resources.owners import Owners
 from rollgym.resources.session_state import SessionLimits
 from rollgym.resources.settings import ResourcesSettings
 from rollgym.resources.signing import Signer
@@ -56,6 +57,7 @@ class ResourcesServer:
             max_sessions=max_sessions,
             remembered=settings.remembered_sessions,
         )
+        self.owners = Owners(self.book.abandon, settings.owner_grace_s)
         self._limits = OpeningLimits(
             settings.connect_timeout_s,
             settings.reset_timeout_s,
@@ -78,6 +80,7 @@ class ResourcesServer:
     def stop_intake(self) -> None:
         """No new sessions; those that wait for one are told."""
         self.book.stop_intake()
+        self.owners.close()
         for door in self.doors.values():
             door.gate.close(EnvBusy("this server is stopping", retry_after_s=5))
 

@@ -21,7 +21,7 @@ class SessionState(StrEnum):
     opening ──► open ◄──► busy
        │          │         │
        ▼          ▼         ▼
-     lost     closing ──► closed          lost: its socket died        reclaimed: idle for too long
+     lost     closing ──► closed          lost: its socket died        reclaimed: idle for too long, or its owner gone
     """
 
     OPENING = "opening"

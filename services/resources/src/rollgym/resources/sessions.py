@@ -45,13 +45,15 @@ class Session:
         "created_at",
         "failure",
         "id",
+        "owner",
         "state",
         "tools",
         "was_open",
     )
 
-    def __init__(self, opener: Opener, house: SessionHouse, reset: bytes) -> None:
+    def __init__(self, opener: Opener, house: SessionHouse, reset: bytes, owner: str | None = None) -> None:
         self.id = new_session_id()
+        self.owner = owner
         self.state = SessionState.OPENING
         self.failure: Failure | None = None
         self.was_open = False
@@ -308,6 +310,17 @@ class Session:
         log.info("session reclaimed", session=self.handle, env=self.environment.name, idle_s=round(idle_s, 1))
         self.failure = Failure("session_reclaimed", reason)
         self._close("reclaimed", into=SessionState.RECLAIMED)
+
+    def abandon(self) -> None:
+        """End the session, whatever it does, because whoever seeded it is gone."""
+        reason = "the client that seeded it is gone"
+        log.info("session abandoned", session=self.handle, env=self.environment.name)
+        if self.state is SessionState.OPENING and self._opening is not None:
+            self._opening.cancel()
+            self._lose(Failure("cancelled", reason), "never_opened")
+            return
+        self.failure = Failure("session_reclaimed", reason)
+        self._close("abandoned", into=SessionState.RECLAIMED)
 
     def shut_down(self) -> None:
         """End the session because this process ends."""

@@ -58,6 +58,12 @@ class ResourcesSettings(ServiceSettings):
         validation_alias=_flag("idle_timeout_s"),
         description="Seconds without a call, none in flight, after which a session is reclaimed",
     )
+    owner_grace_s: float = Field(
+        10.0,
+        gt=0,
+        validation_alias=_flag("owner_grace_s"),
+        description="Seconds after which a client that said it was there, and is not any more, loses its sessions",
+    )
     close_timeout_s: float = Field(
         2.0,
         gt=0,

@@ -3,7 +3,8 @@
 busy    at-capacity error frames; timeouts, resets, broken pipes, ends of stream; WebSocket closes 1001, 1006, 1011,
         1012, 1013; httpx timeouts and read errors; HTTP 429, 502, 503, 504 at the upgrade; no descriptors or
         ports left on our own side
-wrong   refused connections, unknown hosts, no route, TLS failures: `env_refused`
+wrong   refused connections, unknown hosts, no route, TLS failures: `env_refused`; hosts unknown or out of reach that
+        were there before, as when a network is cut, are busy to those who know it (`Verdict.out_of_reach`)
         other HTTP statuses, other closes, frames that are no OpenEnv, VALIDATION_ERROR or EXECUTION_ERROR on a
         reset, and whatever this table does not know: `env_protocol`
         frames past the limit: `payload_too_large`
@@ -54,6 +55,7 @@ BUSY_ERRNOS = frozenset(
         errno.EAGAIN,
     }
 )
+NO_WAY_ERRNOS = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH})
 _FOLDED_ERRNO = re.compile(r"\[Errno (\d+)\]")
 
 
@@ -70,7 +72,8 @@ class Verdict:
     """What one failed attempt means.
 
     `refusal`: the server said that it takes no more for now, so that others need not ask. `retry_after_s`: the least
-    wait it asked for. `max_sessions`: its limit, where it said so.
+    wait it asked for. `max_sessions`: its limit, where it said so. `out_of_reach`: no machine of that name was found:
+    wrong as an address, but to be waited for where it was right before.
     """
 
     busy: bool
@@ -79,6 +82,7 @@ class Verdict:
     refusal: bool = False
     retry_after_s: float | None = None
     max_sessions: int | None = None
+    out_of_reach: bool = False
 
     def error(self, **data: object) -> RollgymError:
         return self.kind(self.cause, **data)
@@ -181,8 +185,10 @@ def parse_retry_after(value: str | None) -> float | None:
 
 def _of_os_error(error: OSError) -> Verdict:
     said = _said(error)
-    if isinstance(error, ssl.SSLError | socket.gaierror):
+    if isinstance(error, ssl.SSLError):
         return Verdict(False, said, EnvRefused)
+    if isinstance(error, socket.gaierror) or error.errno in NO_WAY_ERRNOS:
+        return Verdict(False, said, EnvRefused, out_of_reach=True)
     if isinstance(error, TimeoutError) or error.errno in BUSY_ERRNOS:
         return Verdict(True, said)
     if isinstance(error, ConnectionResetError | BrokenPipeError | ConnectionAbortedError):

@@ -1,0 +1,61 @@
+"""Tells resources servers that this process is there, so that no session of it outlives it, however it ends.
+
+To each server one request is held open. What ends a process ends its connections, so nothing has to be sent in time.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from rollgym.common.errors import EnvRefused, RollgymError
+from rollgym.common.logs import get_logger
+
+_log = get_logger(__name__)
+
+AGAIN_AFTER_S = 1.0
+GIVEN_UP_AFTER_S = 60.0
+"""A server that cannot be reached for so long is gone, or has ended our sessions; the next session asks it anew."""
+
+Hold = Callable[[str], Awaitable[int]]
+"""Sends the request that is held to the server at a URL; returns its answer's status, raises RollgymError."""
+
+
+class Presence:
+    """The requests held open. `at` begins one; `end` lets go of all."""
+
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._unheard: set[str] = set()
+
+    def at(self, base_url: str) -> None:
+        """Be there for the server at `base_url`; where that is so already, nothing happens."""
+        if base_url in self._tasks or base_url in self._unheard:
+            return
+        task = asyncio.create_task(self._held(base_url), name="presence")
+        self._tasks[base_url] = task
+        task.add_done_callback(lambda _: self._tasks.pop(base_url, None))
+
+    async def _held(self, base_url: str) -> None:
+        now = asyncio.get_running_loop().time
+        reached_at = now()
+        while now() - reached_at < GIVEN_UP_AFTER_S:
+            try:
+                status = await self._hold(base_url)
+            except EnvRefused as error:
+                _log.debug("presence_refused", url=base_url, cause=error.message)
+            except RollgymError:
+                reached_at = now()  # it was held until now
+            else:
+                reached_at = now()
+                if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+                    self._unheard.add(base_url)  # a server that is not ours, and knows no owners
+                    return
+            await asyncio.sleep(AGAIN_AFTER_S)
+
+    async def end(self) -> None:
+        """Hold nothing any more."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,97 @@
+"""The driver's sessions end with their rollout, where an answer was lost, and with the driver, where it was killed."""
+
+import asyncio
+import signal
+import sys
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from integration.driver.agent.resources_server import drop, fake_resources
+from integration.resources.env_server import Session, env_server, observation
+from integration.resources.network import network_to
+from integration.resources.resources_server import resources
+from rollgym.common.errors import EnvLost
+from rollgym.driver.resources_client import NAME_HEADER, ResourcesClient
+from waiting import eventually
+
+ROW = b'{"responses_create_params": {"input": []}}'
+PLAYER = """
+import asyncio, sys
+from rollgym.driver.resources_client import ResourcesClient
+
+async def main():
+    async with ResourcesClient() as client:
+        for _ in range(3):
+            await client.session(sys.argv[1]).seed(b'{"responses_create_params": {"input": []}}')
+        print("open", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_driver_leaves_no_session() -> None:
+    async with env_server() as env, resources(env.url, owner_grace_s=0.1) as found:
+        player = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PLAYER, found.url, stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            assert player.stdout is not None
+            assert await asyncio.wait_for(player.stdout.readline(), 20) == b"open\n"
+            await eventually(lambda: len(found.server.owners) == 1)
+            assert env.stats.active == 3
+        finally:
+            player.send_signal(signal.SIGKILL)
+            await player.wait()
+        await found.nothing_left()
+        await eventually(lambda: env.stats.active == 0)
+
+
+async def test_a_session_whose_seed_was_answered_into_a_cut_network_is_closed_when_it_is_back() -> None:
+    async with env_server() as env, resources(env.url) as found:
+        asked, release = asyncio.Event(), asyncio.Event()
+
+        async def reset(_: Session) -> str:
+            asked.set()
+            await release.wait()
+            return observation({})
+
+        env.on_reset = reset
+        async with network_to(int(found.url.rpartition(":")[2])) as network, ResourcesClient() as client:
+            session = client.session(network.url)
+            seeding = asyncio.create_task(session.seed(ROW))
+            await asyncio.wait_for(asked.wait(), 5)
+            network.cut()
+            release.set()
+            await eventually(lambda: found.metric("rollgym_sessions_open") == 1)
+            seeding.cancel()
+            await asyncio.wait({seeding})
+            await session.close(timeout_s=0.7)
+            assert found.metric("rollgym_sessions_open") == 1
+            network.mend()
+            await found.nothing_left()
+            await eventually(lambda: env.stats.active == 0)
+
+
+async def test_a_seed_that_was_cut_off_is_closed_by_the_name_that_it_was_sent_with() -> None:
+    named: list[str | None] = []
+    closed: list[Any] = []
+
+    async def lose(request: web.Request, session: str, body: Any) -> web.StreamResponse:
+        named.append(request.headers.get(NAME_HEADER))
+        return await drop(request, session, body)
+
+    async def close(request: web.Request, session: str, body: Any) -> web.StreamResponse:
+        closed.append(body)
+        return await drop(request, session, body) if len(closed) == 1 else web.json_response({})
+
+    overrides = {"seed_session": lose, "close_session": close}
+    async with fake_resources(overrides=overrides) as server, ResourcesClient() as client:
+        session = client.session(server.url)
+        with pytest.raises(EnvLost):
+            await session.seed(ROW)
+        await session.close(timeout_s=5)
+    (name,) = named
+    assert closed == [{"resources_session_id": name, "episode_id": {"rollout_id": name}}] * 2
