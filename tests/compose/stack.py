@@ -147,6 +147,19 @@ class Stack:
         finally:
             docker("rm", "--force", container.id)
 
+    @contextmanager
+    def cut_off(self, container: Container) -> Iterator[None]:
+        """While the block runs, `container` is in no network: what it sends or is sent is lost, and nobody is told."""
+        networks = container.inspect()["NetworkSettings"]["Networks"]
+        for network in networks:
+            docker("network", "disconnect", network, container.id)
+        try:
+            yield
+        finally:
+            for network, settings in networks.items():
+                names = [word for alias in settings["Aliases"] for word in ("--alias", alias)]
+                docker("network", "connect", *names, network, container.id)
+
     def remove(self) -> None:
         """Whatever happened, nothing of the project stays."""
         self.compose("--profile", "monitoring", "down", "--volumes", "--remove-orphans", "--timeout", "5", check=False)
