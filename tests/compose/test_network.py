@@ -2,6 +2,7 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -26,8 +27,10 @@ def every_slot_is_free(stack: Stack) -> None:
 
 
 def test_a_killed_driver_keeps_no_slot(services: Stack) -> None:
+    before = services.result_folders()
     with services.background_eval("++num_repeats=100"):
-        wait_until(lambda: slots_in_use(services) > 0, 60, pause_s=0.5)
+        first_row_of_the_run_after(services, before)
+        assert slots_in_use(services) > 0
     every_slot_is_free(services)
 
 
@@ -36,9 +39,7 @@ def test_5_s_without_a_network_cost_no_rollout_and_no_slot(services: Stack, name
     every_slot_is_free(services)  # whatever the test before had killed
     before = services.result_folders()
     with services.background_eval(f"++num_repeats={REPEATS}") as driver:
-        (folder,) = wait_until(lambda: services.result_folders() - before, 60)
-        results = folder / "rollouts.jsonl"
-        wait_until(lambda: results.stat().st_size > 0, 60)
+        results = first_row_of_the_run_after(services, before)
         with services.cut_off(services.containers(name)[0]):
             assert slots_in_use(services) > 0
             time.sleep(CUT_S)
@@ -48,6 +49,14 @@ def test_5_s_without_a_network_cost_no_rollout_and_no_slot(services: Stack, name
     assert len({(row["_ng_task_index"], row["_ng_rollout_index"]) for row in found}) == len(found) == TASKS * REPEATS
     assert all(isinstance(row["reward"], float) for row in found)
     every_slot_is_free(services)
+
+
+def first_row_of_the_run_after(stack: Stack, before: set[Path]) -> Path:
+    """The results of a run that began after those of `before`, once there are some: sessions are being played."""
+    (folder,) = wait_until(lambda: stack.result_folders() - before, 60)
+    results = folder / "rollouts.jsonl"
+    wait_until(lambda: results.stat().st_size > 0, 60)
+    return results
 
 
 def ended(container: Container) -> bool:
