@@ -1,6 +1,7 @@
 """JSON Lines on disk: only `\\n` ends a line, a torn end is repaired, a line is written whole or not at all."""
 
 import resource
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollgym.common.errors import ArtifactError
-from rollgym.driver.artifacts.lines import LineAppender, read_lines, repair_torn_end, set_aside
+from rollgym.driver.artifacts.lines import BLOCK_BYTES, LineAppender, read_lines, repair_torn_end, set_aside
 
 
 @pytest.fixture
@@ -37,6 +38,35 @@ def test_lines_know_their_number_and_where_they_begin(path: Path) -> None:
     assert [(line.number, line.content) for line in found] == [(1, b"a"), (4, b"bc"), (5, b"\xe2\x80\xa8d")]
     whole = path.read_bytes()
     assert all(whole[line.offset :].startswith(line.content) for line in found)
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize("begins", [0, 1, 1000], ids=["first", "after-a-blank", "after-a-line"])
+@pytest.mark.parametrize("ends", [BLOCK_BYTES + apart for apart in (-2, -1, 0, 1)] + [3 * BLOCK_BYTES + 5])
+def test_a_line_is_whole_wherever_the_blocks_of_the_file_end(
+    path: Path, ends: int, begins: int, line_end: bytes
+) -> None:
+    before = b"b" * (begins - 1) + b"\n" if begins else b""
+    long = bytes(range(32, 128)) * (ends // 96 + 1)
+    contents = [before[:-1], long[: ends - begins], b"c", long[:ends], b"d"]
+    path.write_bytes(before + line_end.join(contents[1:]))
+    found = list(read_lines(path))
+    assert [line.content for line in found] == [content for content in contents if content]
+    whole = path.read_bytes()
+    assert all(whole.startswith(line.content, line.offset) for line in found)
+
+
+def test_a_long_line_is_held_once(path: Path) -> None:
+    size = 16 * BLOCK_BYTES
+    path.write_bytes(b"x" * size + b"\n")
+    tracemalloc.start()
+    try:
+        lengths = [len(line.content) for line in read_lines(path)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert lengths == [size]
+    assert peak < 1.5 * size
 
 
 @pytest.mark.parametrize(

@@ -273,6 +273,19 @@ def test_a_trajectory_that_is_none_is_replaced_by_a_gap(trajectory: str) -> None
         assert [gap["code"] for gap in row["ng_trajectory"]["gaps"]] == ["trajectory_invalid"]
 
 
+@pytest.mark.parametrize(
+    "trajectory", ["null", "[]", '{"invocations": 5}', '{"invocations": [{"invocation_id": "\\ud800"}]}', None], ids=str
+)
+def test_a_finished_row_says_the_same_without_its_trajectory(trajectory: str | None) -> None:
+    own = "" if trajectory is None else f', "ng_trajectory": {trajectory}'
+    response = '{"usage": {"input_tokens": 3, "odd": 2}}'
+    body = f'{{"reward": true, "n": 4, "text": "\\udc00", "response": {response}, "ng_perf": {{"num_turns": 2}}{own}}}'
+    finished, fresh = Payload(body.encode(), finished=True), Payload(body.encode())
+    assert finished.facts() == fresh.facts()
+    assert finished.numbers() == fresh.numbers() == {"reward": 1.0, "n": 4.0, "input_tokens": 3.0, "odd": 2.0}
+    assert finished.raw("ng_trajectory") == fresh.raw("ng_trajectory")
+
+
 @pytest.fixture(params=[bytes, bytearray], ids=["bytes", "bytearray"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Bodies come as either: from a buffer of the announced size, or joined from chunks."""

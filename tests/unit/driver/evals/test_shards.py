@@ -36,6 +36,21 @@ def test_the_same_bytes_twice_count_once(tmp_path: Path) -> None:
     assert shards.remarks == ["1 row(s) are copies of another, byte for byte; each counts once"]
 
 
+def test_copies_are_told_from_rows_of_the_same_length_wherever_they_are(tmp_path: Path) -> None:
+    rows = [result(number, note=f"{number:03}") for number in range(6)]
+    a = shard(tmp_path, "a", *rows[:4], rows[0])
+    b = shard(tmp_path, "b", rows[3], result(1, note="xyz"), rows[5], rows[2])
+    c = shard(tmp_path, "c", rows[5], result(1, note="xyz"), result(0, note="000", more=1))
+    shards = index_shards([a, b, c], "last")
+    assert shards.remarks == [
+        "5 row(s) are copies of another, byte for byte; each counts once",
+        "2 rollout(s) have rows that differ; the last one counts "
+        f"(task 1 rollout 0: {a.results} line 2 and {b.results} line 2; "
+        f"task 0 rollout 0: {a.results} line 1 and {c.results} line 3)",
+    ]
+    assert [row.payload.value("note") for row in shards.rows()] == ["000", "xyz", "002", "003", "005"]
+
+
 def test_rows_of_one_rollout_that_differ_are_refused_with_their_places(tmp_path: Path) -> None:
     a = shard(tmp_path, "a", result(0), result(1, reward=0.0))
     b = shard(tmp_path, "b", result(1, reward=1.0))

@@ -67,10 +67,11 @@ class Payload:
     """One verify response as an object of encoded values; decodes a field when it is asked for it.
 
     One pass over the body finds the fields of `_READ` and reads the trajectory's evidence. All others are looked for
-    only where somebody asks for them, or where the line has to be put together anew.
+    only where somebody asks for them, or where the line has to be put together anew. A `finished` row has its
+    `ng_perf`: nothing is read of its trajectory, and one pass finds all of its fields.
     """
 
-    def __init__(self, body: bytes | bytearray) -> None:
+    def __init__(self, body: bytes | bytearray, *, finished: bool = False) -> None:
         """Raises AgentRequestFailed where `body` is no JSON object in UTF-8."""
         self._body = body
         self._changes: dict[str, msgspec.Raw | None] = {}
@@ -79,7 +80,7 @@ class Payload:
         try:
             if not body.isascii():
                 body.decode("utf-8")
-            self._read, self._text = self._read_once(body)
+            self._read, self._text = self._find_all(body) if finished else self._read_once(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if found := _NO_NUMBER.search(body):
                 raise InvalidReward(f"the reward is no finite number: {found[1].decode()}") from error
@@ -91,15 +92,18 @@ class Payload:
         try:
             found, text = decode_masking(body, _read_decoder)
         except msgspec.ValidationError:  # a trajectory of another shape, or no object
-            fields, text = decode_masking(body, _object_decoder)
-            self._all = fields
-            return fields, text
+            return self._find_all(body)
         fields = {name: raw for name in _READ if (raw := getattr(found, name)) is not _ABSENT}
         evidence = getattr(found, NG_TRAJECTORY_KEY)
         if evidence is None:
             fields[NG_TRAJECTORY_KEY] = _NULL
         elif evidence is not msgspec.UNSET:
             self._evidence = evidence
+        return fields, text
+
+    def _find_all(self, body: bytes | bytearray) -> tuple[_RawObject, bytes | bytearray]:
+        fields, text = decode_masking(body, _object_decoder)
+        self._all = fields
         return fields, text
 
     def _every(self) -> _RawObject:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rollgym.common.errors import ArtifactError
 
-_CHUNK = 1 << 20
+BLOCK_BYTES = 1 << 20
 _PIECES_AT_ONCE = 512
 BOM = b"\xef\xbb\xbf"
 
@@ -32,17 +32,30 @@ class ReadLine:
 
 
 def read_lines(path: Path) -> Iterator[ReadLine]:
-    """Lines of a file, blank ones left out; a BOM and CRLF line ends are taken off. OSError as it comes."""
-    with path.open("rb", buffering=_CHUNK) as file:
-        offset = 0
-        for number, raw in enumerate(file, 1):
-            content = raw.rstrip(b"\n").removesuffix(b"\r")
-            start = offset
-            offset += len(raw)
+    """Lines of a file, blank ones left out; a BOM and CRLF line ends are taken off. OSError as it comes.
+
+    What is held is a block of the file and one line, that line once.
+    """
+    with path.open("rb", buffering=0) as file:
+        for number, (offset, line) in enumerate(_split(file.fileno()), 1):
+            start, content = offset, line.removesuffix(b"\r")
             if number == 1 and content.startswith(BOM):
-                content, start = content[len(BOM) :], start + len(BOM)
-            if content.strip():
+                start, content = start + len(BOM), content[len(BOM) :]
+            if content and not content.isspace():
                 yield ReadLine(number, start, content)
+
+
+def _split(descriptor: int) -> Iterator[tuple[int, bytes]]:
+    """Where each line begins, and its bytes up to the newline. One that leaves its block is read once more, whole."""
+    start = begin = 0  # of the line, of the block
+    while block := os.pread(descriptor, BLOCK_BYTES, begin):
+        while (end := block.find(b"\n", max(0, start - begin))) >= 0:
+            size = begin + end - start
+            yield start, block[end - size : end] if size <= end else os.pread(descriptor, size, start)
+            start += size + 1
+        begin += len(block)
+    if start < begin:
+        yield start, os.pread(descriptor, begin - start, start)
 
 
 def repair_torn_end(path: Path) -> int:
@@ -66,7 +79,7 @@ def repair_torn_end(path: Path) -> int:
 def _after_last_newline(descriptor: int, size: int) -> int:
     end = size
     while end > 0:
-        begin = max(0, end - _CHUNK)
+        begin = max(0, end - BLOCK_BYTES)
         found = os.pread(descriptor, end - begin, begin).rfind(b"\n")
         if found >= 0:
             return begin + found + 1

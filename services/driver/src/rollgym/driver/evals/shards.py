@@ -10,7 +10,6 @@ import os
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
@@ -70,7 +69,6 @@ class Shards:
     _file_of: array[int] = field(default_factory=lambda: array("H"))
     _offset: array[int] = field(default_factory=lambda: array("Q"))
     _length: array[int] = field(default_factory=lambda: array("Q"))
-    _digest: array[int] = field(default_factory=lambda: array("Q"))
     _number: array[int] = field(default_factory=lambda: array("Q"))
 
     def __len__(self) -> int:
@@ -83,6 +81,13 @@ class Shards:
         """The keys of all rows, in order of task and rollout."""
         return sorted(self._place)
 
+    def _add(self, key: Key, file: int, line: ReadLine) -> None:
+        self._place[key] = len(self._offset)
+        self._file_of.append(file)
+        self._offset.append(line.offset)
+        self._length.append(len(line.content))
+        self._number.append(line.number)
+
     def drop(self, key: Key) -> None:
         """Leave a row out of what is read."""
         del self._place[key]
@@ -94,28 +99,42 @@ class Shards:
 
     def lines(self) -> Iterator[tuple[Key, bytes]]:
         """The bytes of the rows, without line ends, in order of task and rollout."""
-        opened, descriptor = -1, -1
-        try:
+        with _Reader(self) as reader:
             for key in self.ordered_keys():
-                place = self._place[key]
-                if self._file_of[place] != opened:
-                    if descriptor >= 0:
-                        os.close(descriptor)
-                    opened = self._file_of[place]
-                    descriptor = os.open(self.runs[opened].results, os.O_RDONLY)
-                yield key, os.pread(descriptor, self._length[place], self._offset[place])
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
+                yield key, reader.line(self._place[key])
 
     def _row(self, key: Key, line: bytes) -> Row:
         try:
-            payload = Payload(line)
+            payload = Payload(line, finished=True)
             return Row(key, line, payload, payload.facts())
         except (AgentRequestFailed, InvalidReward) as error:
             place = self._place[key]
             path, number = self.runs[self._file_of[place]].results, self._number[place]
             raise ConfigurationError(f"{path} line {number}: {error.message}", file=str(path), line=number) from error
+
+
+class _Reader:
+    """Reads lines where they are; keeps the file open that it read last."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self._opened = self._descriptor = -1
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def line(self, place: int) -> bytes:
+        shards = self._shards
+        if shards._file_of[place] != self._opened:
+            self.__exit__()
+            self._opened = shards._file_of[place]
+            self._descriptor = os.open(shards.runs[self._opened].results, os.O_RDONLY)
+        return os.pread(self._descriptor, shards._length[place], shards._offset[place])
 
 
 def find_results(patterns: Sequence[str]) -> list[ArtifactPaths]:
@@ -143,28 +162,20 @@ def index_shards(runs: Sequence[ArtifactPaths], on_duplicate: OnDuplicate = "ref
     shards = Shards(list(runs))
     same: list[Key] = []
     differing: dict[Key, tuple[str, str]] = {}
-    for number, run in enumerate(shards.runs):
-        for line in _lines(run.results, shards.remarks):
-            key = _key_of(run.results, line)
-            digest = int.from_bytes(blake2b(line.content, digest_size=8).digest())
-            earlier = shards._place.get(key)
-            if earlier is not None and shards._digest[earlier] == digest:
-                same.append(key)
-                continue
-            if earlier is not None:
-                before = shards.runs[shards._file_of[earlier]].results
-                differing[key] = (f"{before} line {shards._number[earlier]}", f"{run.results} line {line.number}")
-                if on_duplicate == "first":
-                    continue
-            shards._place[key] = len(shards._offset)
-            for column, value in (
-                (shards._file_of, number),
-                (shards._offset, line.offset),
-                (shards._length, len(line.content)),
-                (shards._digest, digest),
-                (shards._number, line.number),
-            ):
-                column.append(value)
+    with _Reader(shards) as reader:
+        for file, run in enumerate(shards.runs):
+            for line in _lines(run.results, shards.remarks):
+                key = _key_of(run.results, line)
+                earlier = shards._place.get(key)
+                if earlier is not None:
+                    if shards._length[earlier] == len(line.content) and reader.line(earlier) == line.content:
+                        same.append(key)
+                        continue
+                    before = shards.runs[shards._file_of[earlier]].results
+                    differing[key] = (f"{before} line {shards._number[earlier]}", f"{run.results} line {line.number}")
+                    if on_duplicate == "first":
+                        continue
+                shards._add(key, file, line)
     if same:
         shards.remarks.append(f"{len(same)} row(s) are copies of another, byte for byte; each counts once")
     if differing:
