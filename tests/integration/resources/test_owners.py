@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -73,6 +74,22 @@ async def test_an_owner_that_is_gone_leaves_no_session_in_the_midst_of_an_answer
         await eventually(lambda: env.stats.active == 0)
 
 
+@pytest.mark.parametrize("use", ["seed", "call"])
+async def test_an_owner_that_goes_on_using_its_sessions_is_there(use: str) -> None:
+    async with env_server() as env, resources(env.url, owner_grace_s=0.5) as found:
+        env.on_step = going_on
+        async with there(found, "a"):
+            rollout, quiet = await seeded(found, **{OWNER: "a"}), await seeded(found, **{OWNER: "a"})
+        ends_at = time.monotonic() + 1.5
+        while time.monotonic() < ends_at:
+            used = await (rollout.call() if use == "call" else told(seeded(found, **{OWNER: "a"})))
+            assert (used if isinstance(used, int) else used.status_code) == 200
+            await asyncio.sleep(0.05)
+        assert (await quiet.call()).status_code == 200
+        await found.nothing_left()
+        assert (await quiet.call()).status_code == 410
+
+
 async def test_a_stop_answers_who_holds_a_request() -> None:
     async with env_server() as env, resources(env.url) as found, there(found, "a") as reader:
         found.server.stop_intake()
@@ -108,6 +125,10 @@ async def test_a_close_by_name_ends_a_session_that_is_opening() -> None:
         assert await asyncio.wait_for(seeding, 5) == 410
         release.set()
         await eventually(lambda: env.stats.active == 0)
+
+
+async def going_on(*_: Any) -> str:
+    return observation({})
 
 
 def slow(env: EnvServer, what: str) -> tuple[asyncio.Event, asyncio.Event]:

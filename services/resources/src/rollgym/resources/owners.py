@@ -1,8 +1,9 @@
 """Clients that say that they are there: what they seeded does not outlive them.
 
 An owner is there while it holds a request open. A connection ends with its process, however that ends, so nothing has
-to be sent in time, and a client that is merely slow is not taken for one that is gone. Sessions without an owner, and
-those of an owner that never held a request, are the idle timeout's business.
+to be sent in time, and a client that is merely slow is not taken for one that is gone; nor is one that goes on using
+its sessions while its held request is lost, or went to another replica. Sessions without an owner, and those of an
+owner that never held a request, are the idle timeout's business.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ log = get_logger(__name__)
 
 
 class Owners:
-    """Who is there. `gone` is called once `grace_s` after the last request of an owner ended, unless it came back."""
+    """Who is there. `gone` is called once `grace_s` after an owner's last held request ended and its last use."""
 
     def __init__(self, gone: Callable[[str], None], grace_s: float) -> None:
         self._gone, self._grace_s = gone, grace_s
@@ -44,8 +45,17 @@ class Owners:
             if not self._holding[owner]:
                 del self._holding[owner]
                 if not self._closed.is_set():
-                    later = asyncio.get_running_loop().call_later
-                    self._leaving[owner] = later(self._grace_s, self._left, owner)
+                    self._leave_soon(owner)
+
+    def used(self, owner: str | None) -> None:
+        """A request of this owner came: where it is leaving, its time begins anew."""
+        if owner is not None and (leaving := self._leaving.get(owner)) is not None:
+            leaving.cancel()
+            self._leave_soon(owner)
+
+    def _leave_soon(self, owner: str) -> None:
+        later = asyncio.get_running_loop().call_later
+        self._leaving[owner] = later(self._grace_s, self._left, owner)
 
     def _left(self, owner: str) -> None:
         del self._leaving[owner]

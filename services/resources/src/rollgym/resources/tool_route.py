@@ -37,7 +37,9 @@ def session_in(scope: Scope) -> Session:
     given = credential(scope)
     if given is None:
         raise BadRequest("no session: send the cookie that /seed_session set, or X-Session-Id")
-    return server.book.found(server.signer.session_id(given) if "." in given else given)
+    session = server.book.found(server.signer.session_id(given) if "." in given else given)
+    server.owners.used(session.owner)
+    return session
 
 
 def credential(scope: Scope) -> str | None:
