@@ -5,6 +5,9 @@ PARTS  := libs/common services/env-bundle services/resources services/head servi
 PEERS  := $(patsubst requirements/peer-%.txt,.venvs/%/.installed,$(wildcard requirements/peer-*.txt))
 OUTPUT ?= results/$(shell date +%Y%m%d-%H%M%S)/rollouts.jsonl
 ARGS   ?=
+# Two processes share the tests' files in the order given: the containers' tests, the longest work, begin first.
+# make test ARGS="--numprocesses 0" has one process do all, for --pdb.
+AT_ONCE := --numprocesses 2 --no-loadscope-reorder --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help install eval test test-unit lint up down compose-eval simulate bench bench-sessions pin peers clean
@@ -21,10 +24,10 @@ eval: install ## run the 200 example tasks with the scripted policy; no Docker, 
 	$(BIN)/gym eval run --input examples/gridsim/tasks.jsonl --output $(OUTPUT) $(ARGS)
 
 test: install ## unit, integration (real processes), compose (real containers), e2e (a browser); skips say why
-	$(BIN)/pytest -v -rs tests/unit tests/integration tests/compose tests/e2e $(ARGS)
+	$(BIN)/pytest -v -rs $(AT_ONCE) tests/compose tests/e2e tests/integration tests/unit $(ARGS)
 
 test-unit: install ## the tests without sockets: seconds
-	$(BIN)/pytest -v tests/unit $(ARGS)
+	$(BIN)/pytest -v $(AT_ONCE) tests/unit $(ARGS)
 
 lint: install ## ruff, mypy --strict, import rules, Prometheus rules, what must not be committed
 	@scripts/lint.sh $(BIN)

@@ -7,14 +7,33 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import NodeManager
 
 import needs
 
 PYTESTS_OWN = "PYTEST_CURRENT_TEST"
+COMPOSE = "tests/compose/"
 
 # No test asserts how fast something is: on a busy machine any of a property's examples may take long.
 settings.register_profile("rollgym", deadline=None)
 settings.load_profile("rollgym")
+
+
+# Interrupted, a worker takes its containers down, which may take longer than the 10 s that it would be given.
+NodeManager.EXIT_TIMEOUT = 20
+
+
+class FilesAndOneStack(LoadFileScheduling):
+    """Whole files to each worker, and all files about the containers to one: they share the images and a stack."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return COMPOSE if nodeid.startswith(COMPOSE) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesAndOneStack:
+    return FilesAndOneStack(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,11 +75,31 @@ def docker(*argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     return _run(["docker", *argv], ROOT, check=check)
 
 
-def _run(argv: list[str], cwd: Path, *, check: bool = True) -> subprocess.CompletedProcess[str]:
-    answer = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
+def _run(
+    argv: list[str], cwd: Path, *, check: bool = True, own_session: bool = False
+) -> subprocess.CompletedProcess[str]:
+    answer = subprocess.run(
+        argv,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_TIMEOUT_S,
+        check=False,
+        start_new_session=own_session,
+    )
     if check and answer.returncode:
         raise AssertionError(f"{' '.join(argv)} exited {answer.returncode}\n{answer.stdout}\n{answer.stderr}")
     return answer
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """What has to be done to its end: an impatient Ctrl-C, or xdist's own second one to a worker, waits for it."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 class Stack:
@@ -162,7 +183,9 @@ class Stack:
 
     def remove(self) -> None:
         """Whatever happened, nothing of the project stays."""
-        self.compose("--profile", "monitoring", "down", "--volumes", "--remove-orphans", "--timeout", "5", check=False)
+        words = ["--profile", "monitoring", "down", "--volumes", "--remove-orphans", "--timeout", "5"]
+        with uninterrupted():
+            _run([*self._compose.docker_compose_command(), *words], self.folder, check=False, own_session=True)
 
 
 def rows(results: Path) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from jumping_clock import JumpingLoop
 from rollgym.common.errors import EnvBusy
 from rollgym.resources.admission import FAILURES_THAT_REFUSE, FIRST_HANDSHAKES, Backoff, Gate, Place, Slot
 from rollgym.resources.verdicts import Verdict
@@ -183,15 +184,20 @@ async def test_many_timeouts_without_a_success_count_as_a_refusal() -> None:
 
 
 @pytest.mark.parametrize("verdict", [AT_CAPACITY, TIMED_OUT], ids=["refused", "timed out"])
-async def test_a_probe_that_fails_puts_off_the_next_one(verdict: Verdict) -> None:
-    found = gate(Backoff(base_s=0.05, cap_s=60.0, jitter=lambda: 1.0))
-    await full(found, 1)
-    delays = []
-    for _ in range(4):
-        begun = found.now()
-        (await admitted(found.place())).release(verdict)
-        delays.append(found.now() - begun)
-    assert delays == [pytest.approx(expected, abs=0.045) for expected in (0.05, 0.1, 0.2, 0.4)]
+def test_a_probe_that_fails_puts_off_the_next_one(verdict: Verdict) -> None:
+    async def measure() -> list[float]:
+        found = gate(Backoff(base_s=0.05, cap_s=60.0, jitter=lambda: 1.0))
+        await full(found, 1)
+        delays = []
+        for _ in range(6):
+            begun = found.now()
+            (await admitted(found.place())).release(verdict)
+            delays.append(found.now() - begun)
+        return delays
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        delays = runner.run(measure())
+    assert delays == [pytest.approx(expected, abs=0.002) for expected in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)]
 
 
 async def test_timeouts_of_attempts_older_than_a_success_do_not_count() -> None:
