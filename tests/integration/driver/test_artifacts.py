@@ -274,7 +274,7 @@ def test_a_full_disk_ends_the_run_with_whole_lines_and_a_resume_completes_it(
     with stub_agent(lambda _: Answer(text="x" * 5000)) as stub:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         request.getfixturevalue("small_disk")
-        ended = run.tasks(40).run(stub.url)
+        ended = run.tasks(40).run(stub.url, "--concurrency", "4")  # fewer lines at once than there is room for
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert ended.code == 1, ended
         assert "File too large" in ended.out
