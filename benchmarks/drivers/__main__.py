@@ -113,9 +113,11 @@ def _longer(options: argparse.Namespace, compared: Sequence[Program], inputs: Pa
 def _profile(peer_venv: Path, results: Path) -> Mark:
     """Whether the peer's own tool reads our rows without complaint."""
     paths = ArtifactPaths(results)
-    command = [str(peer_venv / "bin" / "gym"), "eval", "profile"]
-    command += ["--inputs", str(paths.materialized_inputs), "--rollouts", str(paths.results)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    command = [str((peer_venv / "bin" / "gym").absolute()), "eval", "profile"]
+    command += ["--inputs", str(paths.materialized_inputs.resolve()), "--rollouts", str(paths.results.resolve())]
+    ended = subprocess.run(  # in the folder that is emptied afterwards: it leaves logs where it runs
+        command, cwd=results.parent, capture_output=True, text=True, timeout=600, check=False
+    )
     said = (ended.stderr or ended.stdout).strip().splitlines()
     seen = "it does" if ended.returncode == 0 else f"exit code {ended.returncode}: {said[-1] if said else 'no word'}"
     return Mark("nemo-gym's `gym eval profile` reads our results", seen, ended.returncode == 0)
