@@ -60,18 +60,27 @@ async def test_what_an_owner_seeded_ends_with_it_and_nothing_else_does() -> None
 async def test_an_owner_that_is_gone_leaves_no_session_in_the_midst_of_an_answer(busy_with: str) -> None:
     async with env_server() as env, resources(env.url, owner_grace_s=0.1) as found:
         async with there(found, "a"):
-            if busy_with == "reset":
-                asked, release = slow(env, "on_reset")
-                waiting = asyncio.create_task(told(seeded(found, **{OWNER: "a"})))
-            else:
-                rollout = await seeded(found, **{OWNER: "a"})
-                asked, release = slow(env, "on_step")
-                waiting = asyncio.create_task(told(rollout.call()))
-            await asyncio.wait_for(asked.wait(), 5)
+            waiting, release = await in_the_midst(found, env, busy_with)
+        waiting.cancel()  # with its process all of an owner's connections end
         await found.nothing_left()
-        assert await asyncio.wait_for(waiting, 5) == 410
         release.set()
         await eventually(lambda: env.stats.active == 0)
+
+
+@pytest.mark.parametrize("busy_with", ["reset", "step"])
+async def test_an_owner_is_there_while_an_answer_to_it_takes_its_time(busy_with: str) -> None:
+    async with env_server() as env, resources(env.url, owner_grace_s=0.5) as found:
+        await seeded(found, **{OWNER: "later"})
+        async with there(found, "a"):
+            quiet = await seeded(found, **{OWNER: "a"})
+            waiting, release = await in_the_midst(found, env, busy_with)
+        async with there(found, "later"):  # and so gone later than the other would be
+            pass
+        await eventually(lambda: found.metric('rollgym_sessions_closed_total{reason="abandoned"}') == 1)
+        release.set()
+        assert await asyncio.wait_for(waiting, 5) == 200
+        assert (await quiet.call()).status_code == 200
+        await found.nothing_left()
 
 
 @pytest.mark.parametrize("use", ["seed", "call"])
@@ -125,6 +134,15 @@ async def test_a_close_by_name_ends_a_session_that_is_opening() -> None:
         assert await asyncio.wait_for(seeding, 5) == 410
         release.set()
         await eventually(lambda: env.stats.active == 0)
+
+
+async def in_the_midst(found: Resources, env: EnvServer, what: str) -> tuple[asyncio.Task[int], asyncio.Event]:
+    """A request of the owner `a` that the environment has, and that is answered once the event is set."""
+    rollout = await seeded(found, **{OWNER: "a"}) if what == "step" else None
+    asked, release = slow(env, f"on_{what}")
+    waiting = asyncio.create_task(told(rollout.call() if rollout is not None else seeded(found, **{OWNER: "a"})))
+    await asyncio.wait_for(asked.wait(), 5)
+    return waiting, release
 
 
 async def going_on(*_: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -144,6 +145,10 @@ class SessionBook:
         for session in self:
             if session.owner == owner:
                 session.abandon()
+
+    def unused_s(self, owner: str) -> float:
+        """Seconds since the last call on this owner's sessions ended; 0 while one is in flight, or a session opens."""
+        return min((session.idle_s() for session in self if session.owner == owner), default=math.inf)
 
     def stop_intake(self) -> None:
         """From here on no session is opened."""

@@ -2,8 +2,8 @@
 
 An owner is there while it holds a request open. A connection ends with its process, however that ends, so nothing has
 to be sent in time, and a client that is merely slow is not taken for one that is gone; nor is one that goes on using
-its sessions while its held request is lost, or went to another replica. Sessions without an owner, and those of an
-owner that never held a request, are the idle timeout's business.
+its sessions while its held request is lost, or went to another replica: a call in flight is use for as long as it
+takes. Sessions without an owner, and those of an owner that never held a request, are the idle timeout's business.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ log = get_logger(__name__)
 
 
 class Owners:
-    """Who is there. `gone` is called once `grace_s` after an owner's last held request ended and its last use."""
+    """Who is there. `gone` is called once `grace_s` after an owner's last held request ended and its last use.
 
-    def __init__(self, gone: Callable[[str], None], grace_s: float) -> None:
-        self._gone, self._grace_s = gone, grace_s
+    `unused_s`: for how long no call of an owner was in flight; 0 where one is.
+    """
+
+    def __init__(self, gone: Callable[[str], None], grace_s: float, unused_s: Callable[[str], float]) -> None:
+        self._gone, self._grace_s, self._unused_s = gone, grace_s, unused_s
         self._holding: Counter[str] = Counter()
         self._leaving: dict[str, asyncio.TimerHandle] = {}
         self._closed = asyncio.Event()
@@ -45,19 +48,22 @@ class Owners:
             if not self._holding[owner]:
                 del self._holding[owner]
                 if not self._closed.is_set():
-                    self._leave_soon(owner)
+                    self._leave_in(self._grace_s, owner)
 
     def used(self, owner: str | None) -> None:
         """A request of this owner came: where it is leaving, its time begins anew."""
         if owner is not None and (leaving := self._leaving.get(owner)) is not None:
             leaving.cancel()
-            self._leave_soon(owner)
+            self._leave_in(self._grace_s, owner)
 
-    def _leave_soon(self, owner: str) -> None:
+    def _leave_in(self, seconds: float, owner: str) -> None:
         later = asyncio.get_running_loop().call_later
-        self._leaving[owner] = later(self._grace_s, self._left, owner)
+        self._leaving[owner] = later(seconds, self._left, owner)
 
     def _left(self, owner: str) -> None:
+        if (unused_s := self._unused_s(owner)) < self._grace_s:
+            self._leave_in(self._grace_s - unused_s, owner)
+            return
         del self._leaving[owner]
         log.info("an owner is gone", owner=owner[:8], waited_s=self._grace_s)
         self._gone(owner)

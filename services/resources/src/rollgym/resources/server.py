@@ -57,7 +57,7 @@ class ResourcesServer:
             max_sessions=max_sessions,
             remembered=settings.remembered_sessions,
         )
-        self.owners = Owners(self.book.abandon, settings.owner_grace_s)
+        self.owners = Owners(self.book.abandon, settings.owner_grace_s, unused_s=self.book.unused_s)
         self._limits = OpeningLimits(
             settings.connect_timeout_s,
             settings.reset_timeout_s,
