@@ -124,6 +124,21 @@ async def test_a_close_by_the_callers_id_and_every_seed_after_it() -> None:
         await found.nothing_left()
 
 
+async def test_the_callers_id_of_a_live_session_is_not_forgotten_however_many_came_after_it() -> None:
+    async with env_server() as env, resources(env.url, remembered_sessions=2) as found:
+        await post(found, "/seed_session", seed_of("long"))
+        for number in range(5):
+            await post(found, "/seed_session", seed_of(f"short {number}"))
+            await post(found, "/close_session", {"resources_session_id": f"short {number}", "episode_id": EPISODE})
+        assert (await post(found, "/seed_session", seed_of("long"))).status_code == 200
+        assert env.stats.opens == 6
+        answer = await post(found, "/close_session", {"resources_session_id": "long", "episode_id": EPISODE})
+        assert answer.headers["x-rollgym-close"] == "closed"
+        assert (await post(found, "/seed_session", seed_of("short 0"))).status_code == 200  # over for long: forgotten
+        await post(found, "/close_session", {"resources_session_id": "short 0", "episode_id": EPISODE})
+        await found.nothing_left()
+
+
 async def test_a_close_that_comes_first_keeps_its_seed_out() -> None:
     async with env_server() as env, resources(env.url) as found:
         answer = await post(found, "/close_session", {"resources_session_id": "late", "episode_id": EPISODE})

@@ -124,9 +124,14 @@ class SessionBook:
         return await record.session.close() if record.session is not None else False
 
     def _remember(self, caller_id: str, record: CallerRecord) -> None:
+        """Keep a record, and forget the oldest; those of live sessions, which are needed yet, become young by it."""
         self._callers[caller_id] = record
-        while len(self._callers) > self._remembered:
-            self._callers.popitem(last=False)
+        while len(self._callers) > self._remembered + len(self._live):
+            oldest, known = next(iter(self._callers.items()))
+            if known.session is not None and known.session.is_live:
+                self._callers.move_to_end(oldest)
+            else:
+                del self._callers[oldest]
 
     # Reclaiming and the end
 
