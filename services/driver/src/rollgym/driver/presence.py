@@ -9,12 +9,15 @@ from http import HTTPStatus
 
 from rollgym.common.errors import EnvRefused, RollgymError
 from rollgym.common.logs import get_logger
+from rollgym.common.redaction import redact_text
 
 _log = get_logger(__name__)
 
 AGAIN_AFTER_S = 1.0
 GIVEN_UP_AFTER_S = 60.0
-"""A server that cannot be reached for so long is gone, or has ended our sessions; the next session asks it anew."""
+"""A server that cannot be reached for so long is gone, or has ended our sessions; the next session asks it anew.
+
+A 404 from where a request was held before is something on the way that does not find the server for now."""
 
 Hold = Callable[[str], Awaitable[int]]
 """Sends the request that is held to the server at a URL; returns its answer's status, raises RollgymError."""
@@ -39,16 +42,18 @@ class Presence:
     async def _held(self, base_url: str) -> None:
         now = asyncio.get_running_loop().time
         reached_at = now()
+        was_held = False
         while now() - reached_at < GIVEN_UP_AFTER_S:
             try:
                 status = await self._hold(base_url)
             except EnvRefused as error:
-                _log.debug("presence_refused", url=base_url, cause=error.message)
+                _log.debug("presence_refused", url=redact_text(base_url), cause=error.data.get("cause"))
             except RollgymError:
-                reached_at = now()  # it was held until now
+                reached_at, was_held = now(), True
             else:
-                reached_at = now()
-                if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+                if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+                    reached_at, was_held = now(), True
+                elif not was_held:
                     self._unheard.add(base_url)  # a server that is not ours, and knows no owners
                     return
             await asyncio.sleep(AGAIN_AFTER_S)
