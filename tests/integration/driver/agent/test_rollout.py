@@ -223,6 +223,14 @@ async def test_the_trajectory_tells_turns_calls_and_times() -> None:
     assert all(call["request"] is None and call["response"] is None for call in trajectory["model_calls"])
 
 
+async def test_where_no_tool_is_known_a_name_of_two_segments_is_still_none() -> None:
+    overrides = {"seed_session": answering(body=b"{}"), "verify": answering(body=b'{"reward": 1}')}
+    async with fake_resources(overrides=overrides) as server:
+        result = await roll(server.url, task([{"name": "owners/x"}, {"name": "ng-rollout/1/close_session"}]))
+    calls = jsonx.loads(result.trajectory or b"")["tool_calls"]
+    assert [call["error_type"] for call in calls] == ["unknown_tool", "unknown_tool"]
+
+
 async def test_payloads_are_captured_on_request() -> None:
     answer = responses_answer(output=responses_answer()["output"][:2])
     async with model_server(Answer(answer)) as model, fake_resources() as server:

@@ -72,7 +72,9 @@ class Toolbox:
             return event, answer.done
 
     async def _call(self, call: ItemHead) -> ToolAnswer:
-        if call.name in RESERVED_PATHS or (self._names and call.name not in self._names):
+        # Where no tool is known, any may be meant, but no path of two segments: `owners%2Fx` is read as `owners/x`.
+        unknown = call.name not in self._names and (self._names or "/" in call.name)
+        if unknown or call.name in RESERVED_PATHS:
             known = ", ".join(self._names) or "none"
             return _told(f"there is no tool {call.name!r}; the tools are: {known}", "unknown_tool")
         try:
