@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from structlog.testing import CapturingLogger
 
-from integration.driver.agent.resources_server import drop, fake_resources
+from integration.driver.agent.resources_server import answering, drop, fake_resources, hang
 from integration.resources.env_server import Session, env_server, observation
 from integration.resources.network import network_to
 from integration.resources.resources_server import resources
+from rollgym.common import jsonx
 from rollgym.common.errors import EnvLost
+from rollgym.driver import resources_client
 from rollgym.driver.resources_client import NAME_HEADER, ResourcesClient
 from waiting import eventually
 
@@ -95,3 +98,18 @@ async def test_a_seed_that_was_cut_off_is_closed_by_the_name_that_it_was_sent_wi
         await session.close(timeout_s=5)
     (name,) = named
     assert closed == [{"resources_session_id": name, "episode_id": {"rollout_id": name}}] * 2
+
+
+async def test_the_log_of_a_session_that_is_not_closed_yet_lets_nobody_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(resources_client, "_log", log)
+    monkeypatch.setattr(resources_client, "LATE_CLOSES_S", 0.05)
+    session_id = "0123456789abcdef" * 2
+    overrides = {"seed_session": answering(body=jsonx.dumps({"session_id": session_id})), "close_session": hang}
+    async with fake_resources(overrides=overrides) as server, ResourcesClient() as client:
+        session = client.session(server.url.replace("//", "//user:password@"))
+        await session.seed(ROW)
+        await session.close(timeout_s=0.05)
+        await eventually(lambda: len(log.calls) == 2)
+    shown = {"session": "01234567", "url": server.url.replace("//", "//***@")}
+    assert [(call.method_name, call.kwargs) for call in log.calls] == [("info", shown), ("warning", shown)]

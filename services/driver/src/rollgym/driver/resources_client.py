@@ -30,6 +30,7 @@ from rollgym.common.errors import (
     VerifyError,
 )
 from rollgym.common.logs import get_logger
+from rollgym.common.redaction import redact_text
 from rollgym.driver.http_client import (
     MAX_ANSWER_BYTES,
     LocalResourceError,
@@ -268,7 +269,7 @@ class ResourcesSession:
                     return
         except TimeoutError:
             pass
-        _log.info("session_not_closed_yet", session_id=self.session_id, url=self._base_url)
+        _log.info("session_not_closed_yet", **self._shown())
         self._client.close_late(self._close_late())
 
     async def _close_late(self) -> None:
@@ -279,7 +280,11 @@ class ResourcesSession:
                     await asyncio.sleep(LATE_CLOSE_RETRY_S)
                     taken = await self._close_until_taken(LATE_CLOSE_RETRY_S)
         except TimeoutError:
-            _log.warning("session_not_closed", session_id=self.session_id, url=self._base_url)
+            _log.warning("session_not_closed", **self._shown())
+
+    def _shown(self) -> dict[str, str | None]:
+        """Who it is, for logs: of its id, which lets one use it, the part that the server shows of it too."""
+        return {"session": self.session_id and self.session_id[:8], "url": redact_text(self._base_url)}
 
     async def _settle_seed(self) -> None:
         """After a cancelled seed: give its answer a moment, since only that tells which session to close; then hang up,
