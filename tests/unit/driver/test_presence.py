@@ -1,7 +1,7 @@
 """Presence: one request is held at each server for as long as it is heard there, and held again when it ends."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -23,8 +23,8 @@ class Server:
         self.asked = 0
         self.holds = False
 
-    async def hold(self, base_url: str) -> int:
-        assert base_url == URL
+    async def hold(self, base_url: str, cookies: Mapping[str, str]) -> int:
+        assert (base_url, cookies) == (URL, {})
         self.asked += 1
         answer = self._answers.pop(0) if self._answers else self._then
         if answer is None:

@@ -3,19 +3,25 @@
 import asyncio
 import signal
 import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 from structlog.testing import CapturingLogger
 
 from integration.driver.agent.resources_server import answering, drop, fake_resources, hang
+from integration.driver.local_server import serving
 from integration.resources.env_server import Session, env_server, observation
 from integration.resources.network import network_to
 from integration.resources.resources_server import resources
 from rollgym.common import jsonx
 from rollgym.common.errors import EnvLost
-from rollgym.driver import resources_client
+from rollgym.driver import presence, resources_client
 from rollgym.driver.resources_client import NAME_HEADER, ResourcesClient
 from waiting import eventually
 
@@ -113,3 +119,80 @@ async def test_the_log_of_a_session_that_is_not_closed_yet_lets_nobody_use_it(mo
         await eventually(lambda: len(log.calls) == 2)
     shown = {"session": "01234567", "url": server.url.replace("//", "//***@")}
     assert [(call.method_name, call.kwargs) for call in log.calls] == [("info", shown), ("warning", shown)]
+
+
+async def test_each_replica_behind_one_address_has_the_driver_there_however_often_it_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(presence, "AGAIN_AFTER_S", 0.05)
+    grace_s = 1.0
+    async with (
+        env_server() as env,
+        resources(env.url, owner_grace_s=grace_s) as one,
+        resources(env.url, owner_grace_s=grace_s) as other,
+        sticky_proxy(one.url, other.url) as proxy,
+        ResourcesClient() as client,
+    ):
+        for _ in range(4):
+            await client.session(proxy.url).seed(ROW)
+        await eventually(lambda: len(one.server.owners) == len(other.server.owners) == 1)
+        ends_at = time.monotonic() + 2.5 * grace_s
+        while time.monotonic() < ends_at:
+            proxy.cut_held()
+            await asyncio.sleep(grace_s / 4)
+        for replica in (one, other):
+            assert replica.metric("rollgym_sessions_open") == 2
+
+
+class StickyProxy:
+    """Sends a client that has no cookie of its own yet to each replica in turn, and back to it from then on."""
+
+    def __init__(self, replicas: tuple[str, ...]) -> None:
+        self._replicas = replicas
+        self._turn = 0
+        self._held: set[asyncio.Task[Any]] = set()
+        self.url = ""
+
+    def cut_held(self) -> None:
+        """End the requests that are being held, as a proxy does with those that are silent for long."""
+        for task in self._held:
+            task.cancel()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        number = request.cookies.get("PROXY")
+        if number is None:
+            number = str(self._turn % len(self._replicas))
+            self._turn += 1
+        forwarding = asyncio.ensure_future(self._forward(request, self._replicas[int(number)]))
+        if request.path.startswith("/owners/"):
+            self._held.add(forwarding)
+            forwarding.add_done_callback(self._held.discard)
+        try:
+            await asyncio.wait({forwarding})
+        finally:
+            forwarding.cancel()
+        if forwarding.cancelled():
+            return web.Response(status=504)
+        answer = forwarding.result()
+        answer.set_cookie("PROXY", number)
+        return answer
+
+    async def _forward(self, request: web.Request, replica: str) -> web.Response:
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in ("host", "te")}
+        body = await request.read()
+        async with (
+            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
+            http.request(request.method, replica + request.path_qs, headers=headers, data=body) as found,
+        ):
+            kept = [(name, value) for name, value in found.headers.items() if name.lower() == "set-cookie"]
+            return web.Response(status=found.status, body=await found.read(), headers=CIMultiDict(kept))
+
+
+@asynccontextmanager
+async def sticky_proxy(*replicas: str) -> AsyncIterator[StickyProxy]:
+    proxy = StickyProxy(replicas)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", proxy.handle)
+    async with serving(app) as proxy.url:
+        yield proxy
+        proxy.cut_held()

@@ -1,11 +1,14 @@
 """Tells resources servers that this process is there, so that no session of it outlives it, however it ends.
 
 To each server one request is held open. What ends a process ends its connections, so nothing has to be sent in time.
+At one URL there may be several replicas, told apart by who answered a seed: each has a request of its own, with that
+answer's cookies, which lead back to it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 
 from rollgym.common.errors import EnvRefused, RollgymError
 from rollgym.common.logs import get_logger
@@ -19,8 +22,12 @@ GIVEN_UP_AFTER_S = 60.0
 
 A 404 from where a request was held before is something on the way that does not find the server for now."""
 
-Hold = Callable[[str], Awaitable[int]]
-"""Sends the request that is held to the server at a URL; returns its answer's status, raises RollgymError."""
+Hold = Callable[[str, Mapping[str, str]], Awaitable[int]]
+"""Sends the request that is held to a URL, with cookies; returns its answer's status, raises RollgymError."""
+
+ANYBODY = ""
+"""Whichever replica is asked: so is a server before it has answered its first seed."""
+_NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 
 
 class Presence:
@@ -28,24 +35,25 @@ class Presence:
 
     def __init__(self, hold: Hold) -> None:
         self._hold = hold
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._unheard: set[str] = set()
 
-    def at(self, base_url: str) -> None:
-        """Be there for the server at `base_url`; where that is so already, nothing happens."""
-        if base_url in self._tasks or base_url in self._unheard:
+    def at(self, base_url: str, replica: str = ANYBODY, cookies: Mapping[str, str] = _NO_COOKIES) -> None:
+        """Be there for a replica at `base_url`; where that is so already, nothing happens."""
+        place = base_url, replica
+        if place in self._tasks or base_url in self._unheard:
             return
-        task = asyncio.create_task(self._held(base_url), name="presence")
-        self._tasks[base_url] = task
-        task.add_done_callback(lambda _: self._tasks.pop(base_url, None))
+        task = asyncio.create_task(self._held(base_url, dict(cookies)), name="presence")
+        self._tasks[place] = task
+        task.add_done_callback(lambda _: self._tasks.pop(place, None))
 
-    async def _held(self, base_url: str) -> None:
+    async def _held(self, base_url: str, cookies: Mapping[str, str]) -> None:
         now = asyncio.get_running_loop().time
         reached_at = now()
         was_held = False
         while now() - reached_at < GIVEN_UP_AFTER_S:
             try:
-                status = await self._hold(base_url)
+                status = await self._hold(base_url, cookies)
             except EnvRefused as error:
                 _log.debug("presence_refused", url=redact_text(base_url), cause=error.data.get("cause"))
             except RollgymError:

@@ -54,6 +54,8 @@ from rollgym.driver.verdict import Verdict, read_verdict
 
 _log = get_logger(__name__)
 SESSION_HEADER = "X-Session-Id"
+SESSION_COOKIE = "rollgym_session"
+"""Its value begins with the name of the replica that owns the session."""
 NAME_HEADER = "X-Resources-Session-Id"
 OWNER_HEADER = "X-Rollgym-Owner"
 CLOSE_RETRY_S = 0.25
@@ -139,8 +141,14 @@ class ResourcesClient:
         self._presence.at(base_url)
         return ResourcesSession(self, base_url)
 
-    async def _hold(self, base_url: str) -> int:
-        reply = await self.send(f"{base_url}/owners/{self.owner}", b"{}", {}, EnvLost)
+    def seeded(self, base_url: str, cookies: Mapping[str, str]) -> None:
+        """A seed was answered with `cookies`: be there for the very replica that answered."""
+        if (token := cookies.get(SESSION_COOKIE)) is not None:
+            self._presence.at(base_url, token.partition(".")[0], cookies)
+
+    async def _hold(self, base_url: str, cookies: Mapping[str, str]) -> int:
+        headers = {"Cookie": _cookie_header(cookies)} if cookies else {}
+        reply = await self.send(f"{base_url}/owners/{self.owner}", b"{}", headers, EnvLost)
         return reply.status
 
     def close_late(self, closing: Coroutine[Any, Any, None]) -> None:
@@ -212,6 +220,7 @@ class ResourcesSession:
         answer = seed_answer(reply, self._base_url)
         self.session_id = answer.session_id
         self.state = SessionState.OPEN
+        self._client.seeded(self._base_url, self._cookies)
         return answer
 
     async def call_tool(self, name: str, arguments: bytes) -> ToolAnswer:
@@ -328,7 +337,7 @@ class ResourcesSession:
     ) -> Reply:
         sent = dict(headers)
         if self._cookies:
-            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+            sent["Cookie"] = _cookie_header(self._cookies)
         elif self.session_id is not None:
             sent[SESSION_HEADER] = self.session_id
         reply = await self._client.send(f"{self._base_url}{path}", body, sent, broken)
@@ -336,6 +345,10 @@ class ResourcesSession:
             name, _, value = line.partition(";")[0].partition("=")
             self._cookies[name.strip()] = value.strip()
         return reply
+
+
+def _cookie_header(cookies: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}={value}" for name, value in cookies.items())
 
 
 async def _shielded(work: Coroutine[Any, Any, None]) -> None:
