@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from rollgym.common.errors import EnvLost, EnvRefused, RollgymError
-from rollgym.driver import presence
 from rollgym.driver.presence import Presence
 from waiting import eventually
 
@@ -36,11 +35,6 @@ class Server:
         return answer
 
 
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "AGAIN_AFTER_S", 0.0)
-
-
 @pytest.mark.parametrize(
     "answers",
     [[204], [504], [CUT], [REFUSED], [CUT, 404], [204, 405, 404], [504, REFUSED, 404]],
@@ -48,7 +42,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 async def test_a_request_that_ended_is_held_again(answers: list[int | RollgymError]) -> None:
     server = Server(answers)
-    held = Presence(server.hold)
+    held = Presence(server.hold, again_after_s=0.0)
     held.at(URL)
     await eventually(lambda: server.holds)
     held.at(URL)
@@ -56,10 +50,10 @@ async def test_a_request_that_ended_is_held_again(answers: list[int | RollgymErr
     await held.end()
 
 
-@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize("status", [400, 401, 404, 405, 422])
 async def test_a_server_that_knows_no_owners_is_asked_once(status: int) -> None:
     server = Server([status])
-    held = Presence(server.hold)
+    held = Presence(server.hold, again_after_s=0.0)
     held.at(URL)
     await eventually(lambda: server.asked and asyncio.all_tasks() == {asyncio.current_task()})
     held.at(URL)
@@ -71,11 +65,10 @@ async def test_a_server_that_knows_no_owners_is_asked_once(status: int) -> None:
     ("first", "then"), [([], REFUSED), ([CUT], REFUSED), ([CUT], 404)], ids=["refused", "cut-off", "not-found"]
 )
 async def test_a_server_that_stays_away_is_asked_again_by_the_next_session_only(
-    first: list[int | RollgymError], then: int | RollgymError, monkeypatch: pytest.MonkeyPatch
+    first: list[int | RollgymError], then: int | RollgymError
 ) -> None:
-    monkeypatch.setattr(presence, "GIVEN_UP_AFTER_S", 0.05)
     server = Server(first, then)
-    held = Presence(server.hold)
+    held = Presence(server.hold, again_after_s=0.0, given_up_after_s=0.05)
     held.at(URL)
     await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
     asked = server.asked

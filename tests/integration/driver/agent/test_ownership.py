@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import sys
-import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from multidict import CIMultiDict
-from structlog.testing import CapturingLogger
+from structlog.testing import capture_logs
 
 from integration.driver.agent.resources_server import answering, drop, fake_resources, hang
 from integration.driver.local_server import serving
@@ -21,7 +21,6 @@ from integration.resources.network import network_to
 from integration.resources.resources_server import resources
 from rollgym.common import jsonx
 from rollgym.common.errors import EnvLost
-from rollgym.driver import presence, resources_client
 from rollgym.driver.resources_client import NAME_HEADER, ResourcesClient
 from waiting import eventually
 
@@ -106,42 +105,49 @@ async def test_a_seed_that_was_cut_off_is_closed_by_the_name_that_it_was_sent_wi
     assert closed == [{"resources_session_id": name, "episode_id": {"rollout_id": name}}] * 2
 
 
-async def test_the_log_of_a_session_that_is_not_closed_yet_lets_nobody_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = CapturingLogger()
-    monkeypatch.setattr(resources_client, "_log", log)
-    monkeypatch.setattr(resources_client, "LATE_CLOSES_S", 0.05)
+@pytest.mark.parametrize("status", [408, 429, 500, 502])
+async def test_a_close_that_settled_nothing_is_tried_again(status: int) -> None:
+    answers = [status, status, 200]
+
+    async def close(*_: Any) -> web.StreamResponse:
+        return web.json_response({}, status=answers.pop(0))
+
+    async with fake_resources(overrides={"close_session": close}) as server, ResourcesClient() as client:
+        session = client.session(server.url)
+        await session.seed(ROW)
+        await session.close(timeout_s=5)
+    assert answers == []
+
+
+async def test_the_log_of_a_session_that_is_not_closed_yet_lets_nobody_use_it() -> None:
     session_id = "0123456789abcdef" * 2
     overrides = {"seed_session": answering(body=jsonx.dumps({"session_id": session_id})), "close_session": hang}
-    async with fake_resources(overrides=overrides) as server, ResourcesClient() as client:
-        session = client.session(server.url.replace("//", "//user:password@"))
-        await session.seed(ROW)
-        await session.close(timeout_s=0.05)
-        await eventually(lambda: len(log.calls) == 2)
-    shown = {"session": "01234567", "url": server.url.replace("//", "//***@")}
-    assert [(call.method_name, call.kwargs) for call in log.calls] == [("info", shown), ("warning", shown)]
+    said = ["session_not_closed_yet", "session_not_closed"]
+    with capture_logs() as log:
+        async with fake_resources(overrides=overrides) as server, ResourcesClient(late_closes_s=0.05) as client:
+            session = client.session(server.url.replace("//", "//user:password@"))
+            await session.seed(ROW)
+            await session.close(timeout_s=0.05)
+            await eventually(lambda: [line["event"] for line in log if line["event"] in said] == said)
+    assert not any(secret in str(log) for secret in (session_id, "password"))
+    assert [line["session"] for line in log if line["event"] in said] == ["01234567"] * 2
 
 
-async def test_each_replica_behind_one_address_has_the_driver_there_however_often_it_is_cut_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(presence, "AGAIN_AFTER_S", 0.05)
-    grace_s = 1.0
+async def test_each_replica_behind_one_address_has_the_driver_there_again_after_a_cut() -> None:
     async with (
         env_server() as env,
-        resources(env.url, owner_grace_s=grace_s) as one,
-        resources(env.url, owner_grace_s=grace_s) as other,
+        resources(env.url) as one,
+        resources(env.url) as other,
         sticky_proxy(one.url, other.url) as proxy,
         ResourcesClient() as client,
     ):
         for _ in range(4):
             await client.session(proxy.url).seed(ROW)
-        await eventually(lambda: len(one.server.owners) == len(other.server.owners) == 1)
-        ends_at = time.monotonic() + 2.5 * grace_s
-        while time.monotonic() < ends_at:
-            proxy.cut_held()
-            await asyncio.sleep(grace_s / 4)
-        for replica in (one, other):
-            assert replica.metric("rollgym_sessions_open") == 2
+        await eventually(lambda: proxy.led_back == {"0": 1, "1": 1})
+        proxy.cut_held()
+        await eventually(lambda: proxy.led_back == {"0": 2, "1": 2})
+        assert len(one.server.owners) == len(other.server.owners) == 1
+        assert [replica.metric("rollgym_sessions_open") for replica in (one, other)] == [2, 2]
 
 
 class StickyProxy:
@@ -151,6 +157,8 @@ class StickyProxy:
         self._replicas = replicas
         self._turn = 0
         self._held: set[asyncio.Task[Any]] = set()
+        self.led_back: Counter[str] = Counter()
+        """Requests to be held that a cookie led, by replica."""
         self.url = ""
 
     def cut_held(self) -> None:
@@ -159,12 +167,15 @@ class StickyProxy:
             task.cancel()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        to_hold = request.path.startswith("/owners/")
         number = request.cookies.get("PROXY")
         if number is None:
             number = str(self._turn % len(self._replicas))
             self._turn += 1
+        elif to_hold:
+            self.led_back[number] += 1
         forwarding = asyncio.ensure_future(self._forward(request, self._replicas[int(number)]))
-        if request.path.startswith("/owners/"):
+        if to_hold:
             self._held.add(forwarding)
             forwarding.add_done_callback(self._held.discard)
         try:

@@ -20,7 +20,7 @@ AGAIN_AFTER_S = 1.0
 GIVEN_UP_AFTER_S = 60.0
 """A server that cannot be reached for so long is gone, or has ended our sessions; the next session asks it anew.
 
-A 404 from where a request was held before is something on the way that does not find the server for now."""
+A refusal from where a request was held before is something on the way that does not find the server for now."""
 
 Hold = Callable[[str, Mapping[str, str]], Awaitable[int]]
 """Sends the request that is held to a URL, with cookies; returns its answer's status, raises RollgymError."""
@@ -33,8 +33,11 @@ _NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 class Presence:
     """The requests held open. `at` begins one; `end` lets go of all."""
 
-    def __init__(self, hold: Hold) -> None:
+    def __init__(
+        self, hold: Hold, *, again_after_s: float = AGAIN_AFTER_S, given_up_after_s: float = GIVEN_UP_AFTER_S
+    ) -> None:
         self._hold = hold
+        self._again_after_s, self._given_up_after_s = again_after_s, given_up_after_s
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._unheard: set[str] = set()
 
@@ -51,7 +54,7 @@ class Presence:
         now = asyncio.get_running_loop().time
         reached_at = now()
         was_held = False
-        while now() - reached_at < GIVEN_UP_AFTER_S:
+        while now() - reached_at < self._given_up_after_s:
             try:
                 status = await self._hold(base_url, cookies)
             except EnvRefused as error:
@@ -59,12 +62,12 @@ class Presence:
             except RollgymError:
                 reached_at, was_held = now(), True
             else:
-                if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+                if not HTTPStatus(status).is_client_error:
                     reached_at, was_held = now(), True
                 elif not was_held:
                     self._unheard.add(base_url)  # a server that is not ours, and knows no owners
                     return
-            await asyncio.sleep(AGAIN_AFTER_S)
+            await asyncio.sleep(self._again_after_s)
 
     async def end(self) -> None:
         """Hold nothing any more."""

@@ -9,6 +9,7 @@ import enum
 import secrets
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -64,6 +65,8 @@ ONE_CLOSE_S = 4.0
 LATE_CLOSES_S = 120.0
 """So long is closing tried in the background where its rollout could not wait."""
 LATE_CLOSE_RETRY_S = 2.0
+_LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+"""Answers below 500 by which nothing is settled yet."""
 SEED_GRACE_S = 0.5
 _TOOLS_OWN_ERROR = b'{"error":'
 _FOR_THE_MODEL = frozenset({400, 404, 405, 413, 415, 422, 500})
@@ -108,9 +111,15 @@ class ToolAnswer:
 class ResourcesClient:
     """Connections to resources servers, shared by all rollouts of a run. An async context manager."""
 
-    def __init__(self, token: SecretStr | None = None, max_answer_bytes: int = MAX_ANSWER_BYTES) -> None:
+    def __init__(
+        self,
+        token: SecretStr | None = None,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+        late_closes_s: float = LATE_CLOSES_S,
+    ) -> None:
         self._token = token
         self._max_answer_bytes = max_answer_bytes
+        self.late_closes_s = late_closes_s
         self._http: aiohttp.ClientSession | None = None
         self.owner = secrets.token_hex(16)
         """Who seeds: sessions end with their owner. A secret, as whoever knows it can be there in its place."""
@@ -283,7 +292,7 @@ class ResourcesSession:
 
     async def _close_late(self) -> None:
         try:
-            async with asyncio.timeout(LATE_CLOSES_S):
+            async with asyncio.timeout(self._client.late_closes_s):
                 taken = False
                 while not taken:
                     await asyncio.sleep(LATE_CLOSE_RETRY_S)
@@ -318,7 +327,7 @@ class ResourcesSession:
             try:
                 async with asyncio.timeout(ONE_CLOSE_S):
                     reply = await self._send("/close_session", self._close_body(), EnvLost)
-                if reply.status < 500:
+                if reply.status < 500 and reply.status not in _LATER:
                     return True
             except EnvRefused as error:
                 return nobody_listens(error)  # then there is no session either

@@ -50,12 +50,6 @@ class Owners:
                 if not self._closed.is_set():
                     self._leave_in(self._grace_s, owner)
 
-    def used(self, owner: str | None) -> None:
-        """A request of this owner came: where it is leaving, its time begins anew."""
-        if owner is not None and (leaving := self._leaving.get(owner)) is not None:
-            leaving.cancel()
-            self._leave_in(self._grace_s, owner)
-
     def _leave_in(self, seconds: float, owner: str) -> None:
         later = asyncio.get_running_loop().call_later
         self._leaving[owner] = later(seconds, self._left, owner)

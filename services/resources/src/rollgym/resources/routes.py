@@ -44,7 +44,6 @@ async def seed_session(request: Request) -> Response:
     seed = parse_seed(await request.body(), request.headers.get(NAME_HEADER))
     owner = _owner(request.headers.get(OWNER_HEADER))
     server = server_of(request)
-    server.owners.used(owner)
     door = server.doors[server.environments.chosen(seed.env).name]
     async with ClientWatch(request.receive):
         answered = _seed if seed.answers_in_full else _seed_for_caller

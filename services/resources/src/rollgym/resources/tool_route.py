@@ -37,9 +37,7 @@ def session_in(scope: Scope) -> Session:
     given = credential(scope)
     if given is None:
         raise BadRequest("no session: send the cookie that /seed_session set, or X-Session-Id")
-    session = server.book.found(server.signer.session_id(given) if "." in given else given)
-    server.owners.used(session.owner)
-    return session
+    return server.book.found(server.signer.session_id(given) if "." in given else given)
 
 
 def credential(scope: Scope) -> str | None:
