@@ -7,7 +7,6 @@ answer's cookies, which lead back to it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from http import HTTPStatus
 from types import MappingProxyType
 
 from rollgym.common.errors import EnvRefused, RollgymError
@@ -62,7 +61,7 @@ class Presence:
             except RollgymError:
                 reached_at, was_held = now(), True
             else:
-                if not HTTPStatus(status).is_client_error:
+                if not 400 <= status < 500:
                     reached_at, was_held = now(), True
                 elif not was_held:
                     self._unheard.add(base_url)  # a server that is not ours, and knows no owners
