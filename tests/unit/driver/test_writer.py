@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,27 @@ async def test_lines_come_in_the_order_in_which_they_were_asked_for(paths: Artif
             group.create_task(writer.result([b"%d" % number], b"j", partial(heard.append, number)))
     assert paths.results.read_bytes() == b"".join(b"%d\n" % number for number in range(500))
     assert heard == list(range(500))
+
+
+async def test_rows_that_are_written_together_are_heard_of_a_few_in_a_turn(paths: ArtifactPaths) -> None:
+    """Whoever hears of its row starts the next rollout in the same turn of the loop."""
+    turn, heard = 0, list[int]()
+    async with writing_artifacts(paths) as writer, asyncio.TaskGroup() as group:
+        for _ in range(40):
+            group.create_task(writer.result([b"row"], b"j", lambda: heard.append(turn)))
+        while len(heard) < 40:
+            await asyncio.sleep(0)
+            turn += 1
+    assert max(Counter(heard).values()) <= 4
+
+
+async def test_the_end_of_the_files_leaves_nobody_waiting(paths: ArtifactPaths) -> None:
+    heard: list[int] = []
+    async with writing_artifacts(paths) as writer:
+        tasks = [asyncio.create_task(writer.result([b"row"], b"j", partial(heard.append, 1))) for _ in range(40)]
+        await asyncio.sleep(0)
+    assert len(heard) == 40
+    await asyncio.gather(*tasks)
 
 
 async def test_a_caller_that_is_cancelled_has_its_line_written_and_counted(paths: ArtifactPaths) -> None:

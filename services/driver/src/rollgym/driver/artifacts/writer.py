@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from rollgym.driver.artifacts.lines import Line, LineAppender, Piece
 from rollgym.driver.artifacts.paths import ArtifactPaths
 
 _MOST_AT_ONCE = 64
+_TOLD_PER_TURN = 4
+"""Each of them sends its next row in the same turn."""
 
 
 @dataclass(slots=True)
@@ -35,6 +38,8 @@ class ArtifactWriter:
         self._failures = LineAppender(paths.failures)
         self._journal = LineAppender(paths.journal)
         self._gathered: list[_Write] = []
+        self._ended: deque[tuple[_Write, ArtifactError | None]] = deque()
+        self._telling = False
         self._queue: queue.SimpleQueue[list[_Write] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="artifact-writer", daemon=True)
@@ -92,6 +97,8 @@ class ArtifactWriter:
         self._hand_over()
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
+        while self._ended:
+            _resolve(*self._ended.popleft())
         for appender in (self._results, self._failures, self._journal):
             if self.failed is None:
                 await asyncio.to_thread(appender.sync)
@@ -106,10 +113,21 @@ class ArtifactWriter:
                     batches.append(self._queue.get_nowait())
             open_ended = None not in batches
             writes = [write for batch in batches if batch is not None for write in batch]
-            error = self.failed or self._write(writes)
-            self.failed = error
-            if any(write.done for write in writes):
-                self._loop.call_soon_threadsafe(_resolve, writes, error)
+            self.failed = self.failed or self._write(writes)
+            error = self.failed
+            self._ended.extend((write, error) for write in writes if write.done is not None)
+            if self._ended and not self._telling:
+                self._telling = True
+                self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        """On the loop: whoever waits for a write learns how it ended. A few in a turn, so that others have theirs."""
+        self._telling = False
+        for _ in range(min(_TOLD_PER_TURN, len(self._ended))):
+            _resolve(*self._ended.popleft())
+        if self._ended and not self._telling:
+            self._telling = True
+            self._loop.call_soon(self._tell)
 
     def _write(self, writes: list[_Write]) -> ArtifactError | None:
         """Append the lines file by file: a row is in its file before the journal says so."""
@@ -127,20 +145,19 @@ class ArtifactWriter:
         return None
 
 
-def _resolve(writes: list[_Write], error: ArtifactError | None) -> None:
-    for write in writes:
-        problem: Exception | None = error
-        if write.then is not None and error is None:
-            try:
-                write.then()
-            except Exception as bug:  # whoever waits must hear of it, or would wait for ever
-                problem = bug
-        if write.done is None or write.done.done():
-            continue
-        if problem is None:
-            write.done.set_result(None)
-        else:
-            write.done.set_exception(problem)
+def _resolve(write: _Write, error: ArtifactError | None) -> None:
+    problem: Exception | None = error
+    if write.then is not None and error is None:
+        try:
+            write.then()
+        except Exception as bug:  # whoever waits must hear of it, or would wait for ever
+            problem = bug
+    if write.done is None or write.done.done():
+        return
+    if problem is None:
+        write.done.set_result(None)
+    else:
+        write.done.set_exception(problem)
 
 
 @contextlib.asynccontextmanager

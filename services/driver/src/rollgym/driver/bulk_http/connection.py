@@ -48,6 +48,7 @@ class Connection(asyncio.BufferedProtocol):
         "_problem",
         "_reader",
         "_scratch",
+        "_secure",
         "_sending",
         "_socket",
         "_transport",
@@ -67,6 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self._problem: Exception | None = None
         self._limit_bytes = 0
         self._sending = self._under_way = self._needs_room = False
+        self._secure = False
         self.idle_since = 0.0
         """When its last exchange ended, in the loop's time."""
 
@@ -140,6 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         assert self._reader is not None
         self._needs_room = False
         self._reader.make_room()
+        self._take_rest(self._reader)
         if self._transport is not None:
             self._transport.resume_reading()
 
@@ -159,6 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         # Writing pauses as soon as anything is left to send. With a limit of 0, asyncio's TLS would pause for nothing.
         transport.set_write_buffer_limits(high=0 if transport.get_extra_info("sslcontext") is None else 1)
         self._transport = transport
+        self._secure = transport.get_extra_info("sslcontext") is not None
 
     def pause_writing(self) -> None:
         self._sending = True
@@ -194,8 +198,19 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if reader.head_read and not begun and not reader.complete:
                 self._make_room(reader)
+                self._take_rest(reader)
         if reader.complete:
             self._wake()
+
+    def _take_rest(self, reader: AnswerReader) -> None:
+        """Receive what is here of an announced body, now: what waits for another turn of the loop has left the cache.
+
+        An end or an error is the transport's to notice.
+        """
+        if self._secure or not reader.has_room:
+            return
+        with contextlib.suppress(OSError):
+            reader.filled(self._socket.recv_into(reader.rest))
 
     def _make_room(self, reader: AnswerReader) -> None:
         assert self._memory is not None
