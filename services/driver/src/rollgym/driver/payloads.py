@@ -21,10 +21,10 @@ from rollgym.driver.rollout_perf import (
     NG_PERF_KEY,
     NG_TRAJECTORY_KEY,
     Gap,
-    TrajectoryEvidence,
     read_evidence,
     read_trajectory,
 )
+from rollgym.driver.survey import survey
 
 _RawObject = dict[str, msgspec.Raw]
 _object_decoder = msgspec.json.Decoder(_RawObject)
@@ -46,65 +46,43 @@ class _AnyUsage(msgspec.Struct):
 _any_usage_decoder = msgspec.json.Decoder(_AnyUsage)
 
 
-_ABSENT = msgspec.Raw(b"")
 _READ = (
-    "reward", "mask_sample", "truncated", "failure_kind", "failure_reason", "error_message", "response", "tags",
-    "responses_create_params", "agent_ref", "_ng_task_index", "_ng_rollout_index", "_ng_attempt_index",
-    "_ng_failure_class", "_ng_failure_terminal", "_ng_no_persist", NG_PERF_KEY, TIMINGS_KEY,
+    "reward", "mask_sample", "truncated", "failure_kind", "failure_reason", "error_message", "tags", "agent_ref",
+    "_ng_task_index", "_ng_rollout_index", "_ng_attempt_index", "_ng_failure_class", "_ng_failure_terminal",
+    "_ng_no_persist", NG_PERF_KEY, TIMINGS_KEY,
 )  # fmt: skip
-"""The fields that a run reads or puts in. The trajectory is one more, and read where it stands."""
-_Read = msgspec.defstruct(
-    "_Read",
-    [(name, msgspec.Raw, _ABSENT) for name in _READ]
-    + [(NG_TRAJECTORY_KEY, TrajectoryEvidence | None | msgspec.UnsetType, msgspec.UNSET)],
-)
-_read_decoder = msgspec.json.Decoder(_Read)
-_IS_READ = frozenset(_READ)
-_NULL = msgspec.Raw(b"null")
+"""The small fields that a run reads or puts in; of the response and the trajectory it reads a little more."""
 
 
 class Payload:
     """One verify response as an object of encoded values; decodes a field when it is asked for it.
 
-    One pass over the body finds the fields of `_READ` and reads the trajectory's evidence. All others are looked for
-    only where somebody asks for them, or where the line has to be put together anew. A `finished` row has its
-    `ng_perf`: nothing is read of its trajectory, and one pass finds all of its fields.
+    One fast pass (`survey`) finds what a run reads of an answer. Where it does not do, and where a line has to be put
+    together anew, msgspec finds all fields. A `finished` row has its `ng_perf`, and is read for all of its fields.
     """
 
     def __init__(self, body: bytes | bytearray, *, finished: bool = False) -> None:
         """Raises AgentRequestFailed where `body` is no JSON object in UTF-8."""
-        self._body = body
+        self._body = self._text = body
         self._changes: dict[str, msgspec.Raw | None] = {}
-        self._evidence: TrajectoryEvidence | None = None
         self._all: _RawObject | None = None
+        self._survey = None if finished else survey(body, _READ)
+        if self._survey is None:
+            self._find_all()
+
+    def _find_all(self) -> None:
+        """All fields, and the text that they are part of: the body, or it with its surrogates masked."""
+        body = self._body
         try:
             if not body.isascii():
                 body.decode("utf-8")
-            self._read, self._text = self._find_all(body) if finished else self._read_once(body)
+            fields, self._text = decode_masking(body, _object_decoder)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if found := _NO_NUMBER.search(body):
                 raise InvalidReward(f"the reward is no finite number: {found[1].decode()}") from error
             shown = body[:200].decode("utf-8", errors="replace")
             raise AgentRequestFailed(f"the result is no JSON object ({error}): {shown}", terminal=True) from error
-
-    def _read_once(self, body: bytes | bytearray) -> tuple[_RawObject, bytes | bytearray]:
-        """The fields that are read, and the text that they are part of: `body`, or it with its surrogates masked."""
-        try:
-            found, text = decode_masking(body, _read_decoder)
-        except msgspec.ValidationError:  # a trajectory of another shape, or no object
-            return self._find_all(body)
-        fields = {name: raw for name in _READ if (raw := getattr(found, name)) is not _ABSENT}
-        evidence = getattr(found, NG_TRAJECTORY_KEY)
-        if evidence is None:
-            fields[NG_TRAJECTORY_KEY] = _NULL
-        elif evidence is not msgspec.UNSET:
-            self._evidence = evidence
-        return fields, text
-
-    def _find_all(self, body: bytes | bytearray) -> tuple[_RawObject, bytes | bytearray]:
-        fields, text = decode_masking(body, _object_decoder)
         self._all = fields
-        return fields, text
 
     def _every(self) -> _RawObject:
         """All fields of the body, as they came."""
@@ -123,23 +101,30 @@ class Payload:
 
     def _came(self, name: str) -> msgspec.Raw | None:
         """A field as it came, whatever was put in or dropped since."""
-        if name in _IS_READ or (name == NG_TRAJECTORY_KEY and self._evidence is None):
-            return (self._read if self._all is None else self._all).get(name)
+        if self._survey is not None:
+            if name not in self._survey.names:
+                return None
+            if name in self._survey.fields:
+                return self._survey.fields[name]
         return self._every().get(name)
+
+    def _came_with(self, name: str) -> bool:
+        return name in (self._every() if self._survey is None else self._survey.names)
 
     def value(self, name: str) -> Any:
         """One small field, decoded, lone surrogates masked; None where it is absent, or no value can be made of it."""
         raw = self._find(name)
         if raw is None:
             return None
-        with contextlib.suppress(msgspec.DecodeError):
+        try:
             return _any_decoder.decode(raw)
-        with contextlib.suppress(msgspec.DecodeError):
-            return decode_masking(bytes(raw), _any_decoder)[0]
+        except msgspec.DecodeError:
+            with contextlib.suppress(msgspec.DecodeError):
+                return decode_masking(bytes(raw), _any_decoder)[0]
         return None
 
     def has(self, name: str) -> bool:
-        return self._find(name) is not None
+        return self._changes[name] is not None if name in self._changes else self._came_with(name)
 
     def raw(self, name: str) -> bytes | None:
         raw = self._find(name)
@@ -154,10 +139,10 @@ class Payload:
             self._changes[name] = encoded
 
     def drop(self, name: str) -> None:
-        if self._came(name) is None:
-            self._changes.pop(name, None)
-        else:
+        if self._came_with(name):
             self._changes[name] = None
+        else:
+            self._changes.pop(name, None)
 
     def line(self) -> Line:
         """The payload as one line, without its newline, in parts.
@@ -165,7 +150,8 @@ class Payload:
         Where fields were only added, which is the rule, the body's own bytes are a part: they are copied no more.
         """
         body = self._body
-        only_added = all(self._came(name) is None for name in self._changes) and (self._read or self._every())
+        has_fields = bool(self._every() if self._survey is None else self._survey.names)
+        only_added = has_fields and not any(map(self._came_with, self._changes))
         if only_added and self._text is body and not (b"\n" in body or b"\r" in body):
             added = _encoder.encode(self._changes)
             return (body,) if not self._changes else (memoryview(body)[: body.rindex(b"}")], b",", added[1:])
@@ -193,8 +179,10 @@ class Payload:
         A trajectory of null is none. What of the trajectory could not be used is said in its `gaps`.
         """
         self.drop(NG_PERF_KEY)
-        if self._evidence is not None and NG_TRAJECTORY_KEY not in self._changes:
-            reading = read_evidence(self._evidence, latency_ms)
+        if self._survey is not None and NG_TRAJECTORY_KEY not in self._changes:
+            if self._survey.trajectory is None:
+                return
+            reading = read_evidence(self._survey.trajectory, latency_ms)
         elif (trajectory := self.raw(NG_TRAJECTORY_KEY)) is not None and trajectory != b"null":
             reading = read_trajectory(trajectory, latency_ms)
         else:
@@ -222,7 +210,7 @@ class Payload:
     def facts(self) -> RolloutFacts:
         """What the run keeps of this result. Raises InvalidReward where its reward is no measurement."""
         masked = self.value("mask_sample") not in (None, False)
-        response = read_response(self._find("response"))
+        response = read_response(self._find("response")) if self._survey is None else self._survey.response
         perf = self.value(NG_PERF_KEY)
         kind = self.value("failure_kind")
         return RolloutFacts(
@@ -266,7 +254,8 @@ class Payload:
             return number
         if masked:
             return None
-        shown = "absent" if raw is None else raw[:60].decode(errors="replace")
+        came = self._every().get("reward")
+        shown = "absent" if came is None else bytes(came)[:60].decode(errors="replace")
         raise InvalidReward(f"the reward is no finite number: {shown}", reward=shown)
 
     def strip_capture(self) -> None:

@@ -29,8 +29,7 @@ class _Response(msgspec.Struct):
 _response_decoder = msgspec.json.Decoder(_Response)
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(msgspec.Struct, frozen=True, gc=False):
     """Tokens of one rollout's final response; each None where the model reported none. `cached` is part of `input`."""
 
     input: int | None = None
@@ -44,8 +43,7 @@ class Tokens:
         return {kind: count for kind, count in known.items() if count is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutFacts:
+class RolloutFacts(msgspec.Struct, frozen=True, gc=False):
     """The numbers that outlive a payload. `reward` is None exactly where the row is masked without one."""
 
     reward: float | None
@@ -69,21 +67,36 @@ class FailureMarks:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseFacts:
+class ResponseFacts(msgspec.Struct, frozen=True, gc=False):
     """What is read of a final response: its tokens, and whether the model broke off."""
 
     tokens: Tokens
     incomplete: bool
 
 
+NO_RESPONSE = ResponseFacts(Tokens(), incomplete=False)
+
+
 def read_response(response: bytes | msgspec.Raw | None) -> ResponseFacts:
     """Read a response; one that is absent, or of another shape, says nothing."""
+    if response is None:
+        return NO_RESPONSE
     try:
-        found = _Response() if response is None else _response_decoder.decode(response)
+        return _facts_of(_response_decoder.decode(response))
     except msgspec.DecodeError:
-        found = _Response()
-    return ResponseFacts(_tokens(found.usage), found.status == "incomplete")
+        return NO_RESPONSE
+
+
+def response_facts(response: Mapping[str, Any]) -> ResponseFacts:
+    """As `read_response`, of a response's fields, decoded."""
+    try:
+        return _facts_of(msgspec.convert(response, _Response))
+    except msgspec.ValidationError:
+        return NO_RESPONSE
+
+
+def _facts_of(response: _Response) -> ResponseFacts:
+    return ResponseFacts(_tokens(response.usage), response.status == "incomplete")
 
 
 def read_tags(tags: Any) -> dict[str, str]:

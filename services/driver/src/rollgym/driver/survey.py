@@ -1,0 +1,125 @@
+"""The first look at an answer: one pass by simdjson over half a megabyte that is nearly all text.
+
+It finds which fields there are, the values of those that a run reads, and what a trajectory says of performance. It
+never judges: an answer that simdjson refuses, or of another shape, gets no survey; msgspec reads it and says why.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from simdjson import Array, Object, Parser
+
+from rollgym.driver.rollout_facts import NO_RESPONSE, ResponseFacts, response_facts
+from rollgym.driver.rollout_perf import NG_TRAJECTORY_KEY, TrajectoryEvidence
+
+LARGEST_BYTES = 16 * 1024 * 1024
+"""A parser keeps room for the largest answer that it has read; larger ones are not for it."""
+_BOM = 0xEF
+_MOST_OPENED = 900 if sys.version_info < (3, 12) else None
+"""What reads rows back follows nested values as deep as simdjson does, 1,023; on Python 3.11 only about 950. An answer
+that opens no more arrays and objects than this is no deeper."""
+_NESTED = frozenset({Object, Array})
+_RESPONSE_KEY = "response"
+_OF_RESPONSE = ("usage", "status")
+_OF_TRAJECTORY = {
+    "invocations": ("invocation_id", "parent_invocation_id", "model_calls"),
+    "turns": ("invocation_id",),
+    "model_calls": ("model_call_id", "response_metadata", "token_stats"),
+    "tool_calls": ("invocation_id",),
+}
+"""The fields of `TrajectoryEvidence`; beside them stand conversations, requests, responses and outputs."""
+_encoder = msgspec.json.Encoder()
+
+
+class _Unusual(Exception):
+    """Not the shape that a survey is for."""
+
+
+class Survey(msgspec.Struct, frozen=True, gc=False):
+    """What an answer holds, without its payloads."""
+
+    names: frozenset[str]
+    """Of all its fields."""
+    fields: dict[str, msgspec.Raw]
+    """Those asked for that are there, encoded."""
+    response: ResponseFacts
+    trajectory: TrajectoryEvidence | None
+    """None where there is none, or it is null."""
+
+
+class _Parsers(threading.local):
+    """A parser for each thread: what it has read last lives in it, so that two at a time cannot use one."""
+
+    def __init__(self) -> None:
+        self.own = Parser(max_capacity=LARGEST_BYTES)
+
+
+_parsers = _Parsers()
+
+
+def survey(body: bytes | bytearray, wanted: Iterable[str]) -> Survey | None:
+    """Look over `body`; None where msgspec has to read it. `wanted` are the fields to be read, small ones."""
+    if not body or body[0] == _BOM or (_MOST_OPENED and body.count(b"[") + body.count(b"{") > _MOST_OPENED):
+        return None
+    try:
+        root = _parsers.own.parse(body)
+        if type(root) is not Object:
+            return None
+        names = _names(root)
+        return Survey(
+            names,
+            {name: _encoded(root[name]) for name in wanted if name in names},
+            _response(root[_RESPONSE_KEY]) if _RESPONSE_KEY in names else NO_RESPONSE,
+            _evidence(root[NG_TRAJECTORY_KEY]) if NG_TRAJECTORY_KEY in names else None,
+        )
+    except (_Unusual, ValueError, RuntimeError):  # msgspec's and simdjson's own errors are such
+        return None
+
+
+def _names(record: Object) -> frozenset[str]:
+    """Names of all fields. A name that is there twice is msgspec's to read: it takes the last, simdjson the first."""
+    names = frozenset(record)
+    if len(names) != len(record):
+        raise _Unusual
+    return names
+
+
+def _picked(record: Any, wanted: Sequence[str]) -> dict[str, Any]:
+    if type(record) is not Object:
+        raise _Unusual
+    names = _names(record)
+    return {name: _plain(record[name]) for name in wanted if name in names}
+
+
+def _plain(value: Any) -> Any:
+    if type(value) is Object:
+        return value.as_dict()
+    return value.as_list() if type(value) is Array else value
+
+
+def _encoded(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(value.mini if type(value) in _NESTED else _encoder.encode(value))
+
+
+def _response(value: Any) -> ResponseFacts:
+    return response_facts(_picked(value, _OF_RESPONSE)) if type(value) is Object else NO_RESPONSE
+
+
+def _evidence(trajectory: Any) -> TrajectoryEvidence | None:
+    if trajectory is None:
+        return None
+    if type(trajectory) is not Object:
+        raise _Unusual
+    names, found = _names(trajectory), {}
+    for name, wanted in _OF_TRAJECTORY.items():
+        if name in names:
+            records = trajectory[name]
+            if type(records) is not Array:
+                raise _Unusual
+            found[name] = [_picked(record, wanted) for record in records]
+    return msgspec.convert(found, TrajectoryEvidence)
