@@ -8,7 +8,8 @@ import heapq
 import random
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rollgym.driver.materialized import MaterializedRows
 from rollgym.driver.outcomes import Attempt
@@ -17,8 +18,7 @@ from rollgym.driver.rollout_perf import DispatchLatencyTracker
 MAX_BACKOFF_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(msgspec.Struct, frozen=True, gc=False):
     """An attempt and since when (monotonic seconds) it could have been dispatched."""
 
     attempt: Attempt

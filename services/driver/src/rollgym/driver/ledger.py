@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import IntEnum
 
 from rollgym.driver.artifacts.manifest import RolloutCounts
@@ -22,6 +21,7 @@ class RolloutState(IntEnum):
 
 
 DONE = frozenset({RolloutState.SUCCEEDED, RolloutState.MASKED, RolloutState.FAILED})
+_DONE_CODES = bytes(DONE)
 
 
 class Ledger:
@@ -29,7 +29,8 @@ class Ledger:
 
     def __init__(self, owed: int) -> None:
         self._states = bytearray(owed)
-        self._counts: Counter[RolloutState] = Counter({RolloutState.OWED: owed})
+        self._counts = [0] * len(RolloutState)
+        self._counts[RolloutState.OWED] = owed
         self.failures = BoundedCounter()
         """Finally failed rollouts by failure class."""
 
@@ -40,9 +41,10 @@ class Ledger:
         return RolloutState(self._states[position])
 
     def move(self, position: int, state: RolloutState) -> None:
-        before = self.state(position)
-        if before in DONE:
-            raise ValueError(f"rollout at {position} is {before.name} already, it cannot become {state.name}")
+        before = self._states[position]
+        if before in _DONE_CODES:
+            name = RolloutState(before).name
+            raise ValueError(f"rollout at {position} is {name} already, it cannot become {state.name}")
         self._states[position] = state
         self._counts[before] -= 1
         self._counts[state] += 1

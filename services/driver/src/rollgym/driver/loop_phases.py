@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rollgym.common.logs import get_logger
 from rollgym.driver.metrics import DriverMetrics
@@ -15,30 +13,47 @@ SLOW_S = 0.05
 log = get_logger(__name__)
 
 
+class _Section:
+    """One phase, entered again and again: it has only one section at a time."""
+
+    __slots__ = ("_begun", "_phase", "_phases")
+
+    def __init__(self, phases: LoopPhases, phase: str) -> None:
+        self._phases, self._phase = phases, phase
+        self._begun = 0.0
+
+    def __enter__(self) -> None:
+        self._begun = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._phases.ended(self._phase, time.perf_counter() - self._begun)
+
+
 @dataclass
 class LoopPhases:
     """Times sections of synchronous code; those over 50 ms are counted by phase, and the longest one is kept.
 
-    `phases("decode")` is a context manager for code that does not await. Collections are reported by `on_gc`.
+    `phases("decode")` is a context manager for code that does not await, and not for a section within one of the same
+    name. Collections are reported by `on_gc`.
     """
 
     metrics: DriverMetrics
     log_slow: bool = False
     longest_s: float = 0.0
     longest_phase: str = ""
+    _sections: dict[str, _Section] = field(default_factory=dict)
 
-    @contextlib.contextmanager
-    def __call__(self, phase: str) -> Iterator[None]:
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._ended(phase, time.perf_counter() - begun)
+    def __call__(self, phase: str) -> _Section:
+        section = self._sections.get(phase)
+        if section is None:
+            section = self._sections[phase] = _Section(self, phase)
+        return section
 
     def on_gc(self, generation: int, pause_s: float) -> None:
-        self._ended(f"GC gen {generation}", pause_s)
+        self.ended(f"GC gen {generation}", pause_s)
 
-    def _ended(self, phase: str, seconds: float) -> None:
+    def ended(self, phase: str, seconds: float) -> None:
+        """A section of `phase` took so long."""
         if seconds > self.longest_s:
             self.longest_s, self.longest_phase = seconds, phase
         if seconds < SLOW_S:

@@ -15,7 +15,7 @@ class DriverMetrics:
     """Rollouts, model and tool calls, tokens. Also the observer of the built-in agent."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._rollouts = Counter(
+        rollouts = Counter(
             "rollgym_rollouts_total",
             "Rollouts that reached an end in this process, by outcome",
             ["outcome"],
@@ -55,8 +55,8 @@ class DriverMetrics:
             ["phase"],
             registry=registry,
         )
-        for outcome in ("succeeded", "masked", "failed", "drained", "cancelled"):
-            self._rollouts.labels(outcome)
+        outcomes = ("succeeded", "masked", "failed", "drained", "cancelled")
+        self._ended = {outcome: rollouts.labels(outcome) for outcome in outcomes}
 
     def in_flight(self, change: int) -> None:
         """One rollout more in flight (1), or one less (-1)."""
@@ -66,7 +66,7 @@ class DriverMetrics:
         self._pending.set(count)
 
     def succeeded(self, outcome: Succeeded) -> None:
-        self._rollouts.labels("masked" if outcome.facts.masked else "succeeded").inc()
+        self._ended["masked" if outcome.facts.masked else "succeeded"].inc()
         self._seconds.observe(outcome.timings.rollout_s)
         self._admission.observe(outcome.timings.admission_s)
 
@@ -75,14 +75,14 @@ class DriverMetrics:
         self._admission.observe(outcome.timings.admission_s)
 
     def failed_for_good(self) -> None:
-        self._rollouts.labels("failed").inc()
+        self._ended["failed"].inc()
 
     def drained(self) -> None:
         self._drained.inc()
-        self._rollouts.labels("drained").inc()
+        self._ended["drained"].inc()
 
     def cancelled(self) -> None:
-        self._rollouts.labels("cancelled").inc()
+        self._ended["cancelled"].inc()
 
     def slow_section(self, phase: str, seconds: float) -> None:
         self._slow.labels(phase).inc(seconds)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rollgym.common.failures import FailureClass
 from rollgym.common.redaction import redact_text
@@ -14,8 +15,7 @@ from rollgym.driver.rollout_facts import RolloutFacts, Tokens
 MESSAGE_LIMIT = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """One try at one rollout. `number` counts from 0 and goes on over resumes."""
 
     position: int
@@ -29,8 +29,7 @@ class Attempt:
         return f"{identity}-a{self.number}" if self.number else identity
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
+class Timings(msgspec.Struct, frozen=True, gc=False):
     """Seconds on a monotonic clock, apart; `total_s` is their sum. None where nobody could observe it."""
 
     admission_s: float
@@ -53,8 +52,7 @@ class Timings:
         return {name: round(seconds * 1000, 3) for name, seconds in parts.items() if seconds is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(msgspec.Struct, frozen=True, gc=False):
     """A row for the results; masked ones are rows too, marked as no measurement."""
 
     line: Line
@@ -62,8 +60,7 @@ class Succeeded:
     timings: Timings
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True, gc=False):
     """A failed attempt. `terminal`: no further attempt can help."""
 
     failure_class: str
@@ -71,8 +68,8 @@ class Failed:
     terminal: bool
     timings: Timings
     masked: bool = False
-    tokens: Tokens = field(default_factory=Tokens)
-    data: dict[str, Any] = field(default_factory=dict)
+    tokens: Tokens = msgspec.field(default_factory=Tokens)
+    data: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def shown_message(self) -> str:

@@ -5,8 +5,6 @@ A thousand rows in flight, each with its history, would be hundreds of megabytes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from rollgym.common.surrogates import decode_masking, unmask_lone_surrogates
@@ -21,8 +19,7 @@ class _Fields(msgspec.Struct, gc=False):
 _decoder = msgspec.json.Decoder(_Fields)
 
 
-@dataclass(frozen=True, slots=True)
-class OwedRow:
+class OwedRow(msgspec.Struct, frozen=True, gc=False):
     """Where a row is, and which attempt it is for."""
 
     rows: MaterializedRows

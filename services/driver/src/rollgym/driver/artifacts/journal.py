@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,9 +27,7 @@ class JournalLine(msgspec.Struct, omit_defaults=True, gc=False):
 _encoder = msgspec.json.Encoder()
 
 
-def journal_line(event: Event, *, task: int | None = None, rollout: int | None = None, **fields: object) -> bytes:
-    """The bytes of one line, without its newline."""
-    line = JournalLine(event=event, at=round(time.time(), 3), task=task, rollout=rollout)
-    for name, value in fields.items():
-        setattr(line, name, round(value, 3) if isinstance(value, float) else value)
-    return _encoder.encode(line)
+def journal_line(event: Event, *, seconds: float | None = None, **fields: Any) -> bytes:
+    """The bytes of one line, without its newline; `fields` are those of `JournalLine`."""
+    took_s = None if seconds is None else round(seconds, 3)
+    return _encoder.encode(JournalLine(event, round(time.time(), 3), seconds=took_s, **fields))

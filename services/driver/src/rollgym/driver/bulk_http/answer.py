@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 
 import httptools
+import msgspec
 
 from rollgym.common.errors import PayloadTooLarge
 
@@ -20,8 +20,7 @@ class ExchangeError(Exception):
     """No usable answer came; the message says what came instead, for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """An answer's status and its body, which nobody else holds."""
 
     status: int
