@@ -19,8 +19,9 @@ from rollgym.driver.artifacts.lines import Line, LineAppender, Piece
 from rollgym.driver.artifacts.paths import ArtifactPaths
 
 _MOST_AT_ONCE = 64
-_TOLD_PER_TURN = 4
-"""Each of them sends its next row in the same turn."""
+_TOLD_PER_TURN = 3
+_TOLD_OF_MANY = 8
+"""In a turn of the loop three writes are told of, and an eighth of those that wait: each starts another rollout."""
 
 
 @dataclass(slots=True)
@@ -123,7 +124,8 @@ class ArtifactWriter:
     def _tell(self) -> None:
         """On the loop: whoever waits for a write learns how it ended. A few in a turn, so that others have theirs."""
         self._telling = False
-        for _ in range(min(_TOLD_PER_TURN, len(self._ended))):
+        waiting = len(self._ended)
+        for _ in range(min(waiting, _TOLD_PER_TURN + waiting // _TOLD_OF_MANY)):
             _resolve(*self._ended.popleft())
         if self._ended and not self._telling:
             self._telling = True
