@@ -24,8 +24,8 @@ from rollgym.driver.recorder import Recorder
 RAMP_BATCH = 8
 RESTART_PATIENCE = 4.0
 """Where nothing listens, retries wait 2 s and 4 s by default: as long as a server takes to come back."""
-RAMP_PAUSE_S = 0.005
-"""Workers start 8 every 5 ms: opening a thousand connections in one tick would stall the loop for 150 ms."""
+RAMP_PAUSE_S = 0.002
+"""Workers start 8 every 2 ms: opening a thousand connections in one tick would stall the loop for 150 ms."""
 
 
 @dataclass
