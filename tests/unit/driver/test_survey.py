@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollgym.common.errors import AgentRequestFailed, InvalidReward
+from rollgym.driver.evals.shards import HEAVY, OF_RESPONSE
 from rollgym.driver.payloads import Payload
-from rollgym.driver.survey import LARGEST_BYTES, survey
+from rollgym.driver.survey import LARGEST_BYTES, outline, picked, survey
 
 CALL = {
     "model_call_id": "c1",
@@ -152,6 +153,44 @@ def answers(draw: st.DrawFn) -> bytes:
         at = draw(st.integers(0, len(body) - 1))
         body = body[:at] + draw(st.binary(max_size=2)) + body[at + 1 :]
     return body
+
+
+def measured(body: bytes) -> Any:
+    """All that an aggregate makes of a row."""
+    try:
+        payload = Payload(body, finished=True)
+        return payload.facts(), payload.numbers(), payload.value("tags")
+    except (AgentRequestFailed, InvalidReward) as error:
+        return type(error)
+
+
+@settings(max_examples=400, deadline=None)
+@given(body=answers())
+def test_an_outline_comes_to_the_same_numbers_as_the_whole_row(body: bytes) -> None:
+    light = outline(body, HEAVY, OF_RESPONSE)
+    if light is not None:
+        assert not HEAVY & json.loads(light).keys()
+        assert measured(light) == measured(body)
+
+
+def test_an_outline_has_what_is_not_left_out() -> None:
+    light = outline(json.dumps(ANSWER).encode(), {"ng_trajectory", "tags"}, ("usage",))
+    assert light is not None
+    assert json.loads(light) == {
+        "reward": 0.5,
+        "response": {"usage": {"input_tokens": 9}},
+        "responses_create_params": {"input": "long"},
+    }
+
+
+@pytest.mark.parametrize("body", [b'{"response": "none"}', b'{"response": null}', b'{"a": 1, "a": 2}', b"[]"], ids=str)
+def test_a_row_of_another_shape_has_no_outline(body: bytes) -> None:
+    assert outline(body, (), ()) is None
+
+
+def test_what_is_picked_is_there_as_it_is_in_the_row() -> None:
+    assert picked(json.dumps(ANSWER).encode(), ("reward", "tags", "env")) == {"reward": 0.5, "tags": {"a": 1}}
+    assert picked(b'{"reward": 1, "reward": 2}', ("reward",)) is None
 
 
 @settings(max_examples=400, deadline=None)

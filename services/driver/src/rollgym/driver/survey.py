@@ -1,15 +1,15 @@
-"""The first look at an answer: one pass by simdjson over half a megabyte that is nearly all text.
+"""The first look at an answer or a row: one pass by simdjson over half a megabyte that is nearly all text.
 
-It finds which fields there are, the values of those that a run reads, and what a trajectory says of performance. It
-never judges: an answer that simdjson refuses, or of another shape, gets no survey; msgspec reads it and says why.
+It finds which fields there are, the values of those that are asked for, and what a trajectory says of performance. It
+never judges: what simdjson refuses, or has another shape, gets no survey; msgspec reads it and says why.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from simdjson import Array, Object, Parser
@@ -34,6 +34,7 @@ _OF_TRAJECTORY = {
 }
 """The fields of `TrajectoryEvidence`; beside them stand conversations, requests, responses and outputs."""
 _encoder = msgspec.json.Encoder()
+T = TypeVar("T")
 
 
 class _Unusual(Exception):
@@ -64,21 +65,48 @@ _parsers = _Parsers()
 
 def survey(body: bytes | bytearray, wanted: Iterable[str]) -> Survey | None:
     """Look over `body`; None where msgspec has to read it. `wanted` are the fields to be read, small ones."""
+    return _look(body, lambda root: _survey(root, wanted))
+
+
+def picked(body: bytes, wanted: Sequence[str]) -> dict[str, Any] | None:
+    """The values of `wanted` fields that are there; None where msgspec has to read `body`."""
+    return _look(body, lambda root: _picked(root, wanted))
+
+
+def outline(body: bytes, without: Container[str], of_response: Sequence[str]) -> bytes | None:
+    """`body` without some of its fields, and of its response only what is named; None where msgspec has to read it."""
+    return _look(body, lambda root: _encoder.encode(_outline(root, without, of_response)))
+
+
+def _look(body: bytes | bytearray, read: Callable[[Object], T]) -> T | None:
+    """What `read` makes of the object in `body`."""
     if not body or body[0] == _BOM or (_MOST_OPENED and body.count(b"[") + body.count(b"{") > _MOST_OPENED):
         return None
     try:
         root = _parsers.own.parse(body)
-        if type(root) is not Object:
-            return None
-        names = _names(root)
-        return Survey(
-            names,
-            {name: _encoded(root[name]) for name in wanted if name in names},
-            _response(root[_RESPONSE_KEY]) if _RESPONSE_KEY in names else NO_RESPONSE,
-            _evidence(root[NG_TRAJECTORY_KEY]) if NG_TRAJECTORY_KEY in names else None,
-        )
+        return read(root) if type(root) is Object else None
     except (_Unusual, ValueError, RuntimeError):  # msgspec's and simdjson's own errors are such
         return None
+
+
+def _survey(root: Object, wanted: Iterable[str]) -> Survey:
+    names = _names(root)
+    return Survey(
+        names,
+        {name: _encoded(root[name]) for name in wanted if name in names},
+        _response(root[_RESPONSE_KEY]) if _RESPONSE_KEY in names else NO_RESPONSE,
+        _evidence(root[NG_TRAJECTORY_KEY]) if NG_TRAJECTORY_KEY in names else None,
+    )
+
+
+def _outline(root: Object, without: Container[str], of_response: Sequence[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name in _names(root):
+        if name == _RESPONSE_KEY:
+            fields[name] = _picked(root[name], of_response)
+        elif name not in without:
+            fields[name] = _encoded(root[name])
+    return fields
 
 
 def _names(record: Object) -> frozenset[str]:

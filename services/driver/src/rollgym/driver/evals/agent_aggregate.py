@@ -17,14 +17,13 @@ from rollgym.driver.evals.numbers_table import Columns, NumbersTable
 from rollgym.driver.evals.owed import FailedTokens, State
 from rollgym.driver.evals.pass_at_k import curve, pass_metrics
 from rollgym.driver.evals.perf_summary import perf_numbers, perf_summary
-from rollgym.driver.evals.repeats import ROLLOUT_INDEX, across_repeats, repeat_metrics
-from rollgym.driver.evals.shards import Row
+from rollgym.driver.evals.repeats import across_repeats, repeat_metrics
+from rollgym.driver.evals.shards import ROLLOUT_INDEX, TASK_INDEX, Row
 from rollgym.driver.intervals import ClusteredMean
 from rollgym.driver.materialized import Key
 from rollgym.driver.payloads import TIMINGS_KEY
 from rollgym.driver.statistics import RunStatistics
 
-TASK_INDEX = "_ng_task_index"
 STATES: tuple[State, ...] = ("failed", "drained", "cancelled", "missing")
 _TIMINGS = ("admission_wait_ms", "session_wait_ms", "active_ms")
 

@@ -20,12 +20,13 @@ from rollgym.common.errors import RollgymError
 from rollgym.common.surrogates import decode_masking, unmask_lone_surrogates
 from rollgym.driver.artifacts.lines import read_lines
 from rollgym.driver.evals.owed import UNKNOWN_AGENT
+from rollgym.driver.evals.shards import HEAVY
 from rollgym.driver.http_client import excerpt, open_client_session, read_bounded
+from rollgym.driver.survey import outline
 
 TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
-_HEAVY = ("responses_create_params", "ng_agent_observations", "ng_model_call_capture", "ng_trajectory")
 _NOT_OFFERED = (404, 405)
 _KEPT_OF_RESPONSE = ("usage", "incomplete_details")
 
@@ -114,12 +115,15 @@ def _chunks(name: str, results: Path) -> Iterator[bytes]:
 
 def _stripped(name: str, line: bytes) -> bytes | None:
     """A row of the agent `name` without what is heavy; None for other agents' rows."""
+    light = outline(line, HEAVY, _KEPT_OF_RESPONSE)
     try:
-        fields, text = decode_masking(line, _object_decoder)
+        fields, text = decode_masking(line if light is None else light, _object_decoder)
         agent = msgspec.json.decode(fields.get("agent_ref", b"{}"), type=_Ref)
         if agent.name != name:
             return None
-        for heavy in _HEAVY:
+        if light is not None:
+            return light
+        for heavy in HEAVY:
             fields.pop(heavy, None)
         if "response" in fields:
             response = _object_decoder.decode(fields.pop("response"))

@@ -51,7 +51,10 @@ class RunAggregate:
     """Whether what was owed is known in full."""
 
     def agent(self, name: str) -> AgentAggregate:
-        return self.agents.setdefault(name, AgentAggregate(name))
+        found = self.agents.get(name)
+        if found is None:
+            found = self.agents[name] = AgentAggregate(name)
+        return found
 
     def coverage(self) -> dict[str, int]:
         """The agents' coverages, summed."""

@@ -20,6 +20,7 @@ from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.materialized import Key
 from rollgym.driver.payloads import TOKENS_KEY
 from rollgym.driver.statistics import TokenSum
+from rollgym.driver.survey import picked
 
 State = Literal["failed", "drained", "cancelled", "missing"]
 MOST_LABEL = 80
@@ -47,6 +48,7 @@ class _FailureLine(msgspec.Struct, gc=False):
     tokens: Any = msgspec.field(name=TOKENS_KEY, default=None)
 
 
+_OF_OWED_ROW = _OwedRow.__struct_encode_fields__
 _owed_decoder = msgspec.json.Decoder(_OwedRow)
 _failure_decoder = msgspec.json.Decoder(_FailureLine)
 _journal_decoder = msgspec.json.Decoder(JournalLine)
@@ -139,7 +141,8 @@ def _read_inputs(path: Path, owed: Owed) -> None:
         return
     for line in read_lines(path):
         try:
-            row, _ = decode_masking(line.content, _owed_decoder)
+            found = picked(line.content, _OF_OWED_ROW)
+            row = decode_masking(line.content, _owed_decoder)[0] if found is None else msgspec.convert(found, _OwedRow)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{path} line {line.number}: {error}", file=str(path), line=line.number) from error
         owed.agents[row.task_index, row.rollout_index] = row.agent_ref.name if row.agent_ref else UNKNOWN_AGENT

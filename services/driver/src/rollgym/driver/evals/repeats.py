@@ -12,8 +12,8 @@ from typing import Any
 
 from rollgym.driver.evals.describe import Description, describe, finite_only, interval_95
 from rollgym.driver.evals.numbers_table import NumbersTable
+from rollgym.driver.evals.shards import ROLLOUT_INDEX
 
-ROLLOUT_INDEX = "_ng_rollout_index"
 _NO_POINT_ESTIMATE = (
     *(f"/{name}" for name in ("max", "min", "median", "p5", "p25", "p75", "p95", "ci_low_95", "ci_high_95")),
     *("/ci_lower", "/ci_upper", "_ci_lower", "_ci_upper", "_ci95_lower", "_ci95_upper", "/_ng_attempt_index"),

@@ -22,16 +22,23 @@ from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.materialized import Key
 from rollgym.driver.payloads import TIMINGS_KEY, Payload
 from rollgym.driver.rollout_facts import RolloutFacts
+from rollgym.driver.survey import outline, picked
 
 COMPANIONS = ("_failures", "_materialized_inputs", "_journal", "_samples")
 SHOWN_KEYS = 5
+
+TASK_INDEX, ROLLOUT_INDEX = "_ng_task_index", "_ng_rollout_index"
+HEAVY = frozenset({"responses_create_params", "ng_agent_observations", "ng_model_call_capture", "ng_trajectory"})
+"""Fields of a row that no metric is made of."""
+OF_RESPONSE = ("usage", "status", "incomplete_details")
+"""What of a row's response metrics are made of."""
 
 OnDuplicate = Literal["refuse", "first", "last"]
 
 
 class _Identity(msgspec.Struct, gc=False):
-    task_index: int = msgspec.field(name="_ng_task_index")
-    rollout_index: int = msgspec.field(name="_ng_rollout_index")
+    task_index: int = msgspec.field(name=TASK_INDEX)
+    rollout_index: int = msgspec.field(name=ROLLOUT_INDEX)
 
 
 _identity_decoder = msgspec.json.Decoder(_Identity)
@@ -105,7 +112,7 @@ class Shards:
 
     def _row(self, key: Key, line: bytes) -> Row:
         try:
-            payload = Payload(line, finished=True)
+            payload = Payload(outline(line, HEAVY, OF_RESPONSE) or line, finished=True)
             return Row(key, line, payload, payload.facts())
         except (AgentRequestFailed, InvalidReward) as error:
             place = self._place[key]
@@ -223,8 +230,12 @@ def _is_json(content: bytes) -> bool:
 
 
 def _key_of(path: Path, line: ReadLine) -> Key:
+    found = picked(line.content, (TASK_INDEX, ROLLOUT_INDEX))
     try:
-        identity, _ = decode_masking(line.content, _identity_decoder)
+        if found is None:
+            identity, _ = decode_masking(line.content, _identity_decoder)
+        else:
+            identity = msgspec.convert(found, _Identity)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path} line {line.number}: {error}", file=str(path), line=line.number) from error
     return identity.task_index, identity.rollout_index
