@@ -72,6 +72,13 @@ NOT_FOR_A_SURVEY = {
     "a-name-twice": b'{"reward": 1, "reward": 0}',
     "a-name-twice-in-the-response": b'{"response": {"status": "a", "status": "b"}}',
     "a-name-twice-in-the-trajectory": b'{"ng_trajectory": {"turns": [], "turns": []}}',
+    "a-name-twice-in-the-usage": b'{"response": {"usage": {"input_tokens": "n/a", "input_tokens": 5}}}',
+    "a-name-twice-deep-in-the-usage": b'{"response": {"usage": {"input_tokens_details": {"a": 1, "a": 2}}}}',
+    "a-name-twice-in-a-reference": b"""{"ng_trajectory": {"invocations": [
+        {"invocation_id": "i", "model_calls": [{"model_call_id": 1, "model_call_id": "c"}]}]}}""",
+    "a-name-twice-in-token-stats": b"""{"ng_trajectory": {"model_calls": [
+        {"token_stats": {"prompt_tokens": "x", "prompt_tokens": 1}}]}}""",
+    "very-many-names": b"{%s}" % b",".join(b'"%d": 1' % number for number in range(1000)),
     "a-name-twice-in-a-call": b'{"ng_trajectory": {"model_calls": [{"model_call_id": "a", "model_call_id": "b"}]}}',
     "a-trajectory-that-is-a-text": b'{"ng_trajectory": "none"}',
     "turns-of-null": b'{"ng_trajectory": {"turns": null}}',
@@ -130,6 +137,16 @@ SMALL = st.none() | st.booleans() | st.integers(-5, 10**19) | st.floats() | st.t
 VALUES = st.recursive(SMALL, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4))
 
 
+TWICE = [
+    (b'"reward"', b'"tags"'),
+    (b'"question"', b'"invocation_id"'),
+    (b'"completion_tokens"', b'"prompt_tokens"'),
+    (b'"response_id"', b'"model_ref"'),
+    (b'"output"', b'"usage"'),
+]
+"""Names, and others beside them that they become."""
+
+
 @st.composite
 def answers(draw: st.DrawFn) -> bytes:
     """A good answer with parts of it replaced, names doubled and bytes changed."""
@@ -148,7 +165,7 @@ def answers(draw: st.DrawFn) -> bytes:
     text = json.dumps(answer, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1])))
     body = text.encode("utf-8", "surrogatepass")
     if draw(st.booleans()):
-        body = body.replace(*draw(st.sampled_from([(b'"reward"', b'"tags"'), (b'"question"', b'"invocation_id"')])))
+        body = body.replace(*draw(st.sampled_from(TWICE)))
     for _ in range(draw(st.integers(0, 1))):
         at = draw(st.integers(0, len(body) - 1))
         body = body[:at] + draw(st.binary(max_size=2)) + body[at + 1 :]
@@ -169,7 +186,9 @@ def measured(body: bytes) -> Any:
 def test_an_outline_comes_to_the_same_numbers_as_the_whole_row(body: bytes) -> None:
     light = outline(body, HEAVY, OF_RESPONSE)
     if light is not None:
-        assert not HEAVY & json.loads(light).keys()
+        kept = json.loads(light)
+        assert not any(isinstance(kept.get(name), dict | list) for name in HEAVY)
+        assert [name for name in json.loads(body) if name in kept] == list(kept)
         assert measured(light) == measured(body)
 
 
@@ -183,9 +202,31 @@ def test_an_outline_has_what_is_not_left_out() -> None:
     }
 
 
-@pytest.mark.parametrize("body", [b'{"response": "none"}', b'{"response": null}', b'{"a": 1, "a": 2}', b"[]"], ids=str)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"response": "none"}',
+        b'{"response": null}',
+        b'{"a": 1, "a": 2}',
+        b'{"weird": 9.0, "weird\\u0000k": 3.0}',
+        b'{"a\\u0000b": 3}',
+        b"[]",
+    ],
+    ids=str,
+)
 def test_a_row_of_another_shape_has_no_outline(body: bytes) -> None:
     assert outline(body, (), ()) is None
+
+
+@pytest.mark.parametrize("records", [1, 99, 100, 101, 5000])
+def test_a_trajectory_of_any_length_says_the_same(records: int) -> None:
+    turns = [{"invocation_id": "root", "question": "long"} for _ in range(records)]
+    body = json.dumps(ANSWER | {"ng_trajectory": TRAJECTORY | {"turns": turns}}).encode()
+    found = survey(body, ("reward",))
+    assert found is not None
+    assert found.trajectory is not None
+    assert len(found.trajectory.turns) == records
+    assert outcome(body, with_survey=True) == outcome(body, with_survey=False)
 
 
 def test_what_is_picked_is_there_as_it_is_in_the_row() -> None:

@@ -42,6 +42,9 @@ BROKEN = {
     "closed-in-the-last-chunk": Case(CHUNKED + b"3\r\nabc\r\n0\r\n", "broke off"),
     "reset-in-the-head": Case(OK + b"Content-Le", "reset by peer", Peer.reset),
     "reset-in-the-body": Case(OK + b"Content-Length: 9\r\n\r\nabc", "broke off.*reset by peer", Peer.reset),
+    "reset-in-a-large-body": Case(
+        OK + b"Content-Length: 300000\r\n\r\n" + b"x" * 50_000, "broke off.*reset by peer", Peer.reset
+    ),
     "reset-in-a-chunk": Case(CHUNKED + b"5\r\nabc", "broke off.*reset by peer", Peer.reset),
     "reset-in-a-body-without-length": Case(OK + b"\r\nabc", "broke off.*reset by peer", Peer.reset),
     "rubbish": Case(b"\x16\x03\x01\x02\x00\x01\x00", "no HTTP", None),

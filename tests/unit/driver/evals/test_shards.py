@@ -28,6 +28,14 @@ def test_the_bytes_of_a_row_are_kept(tmp_path: Path) -> None:
     assert [row.line for row in index_shards([run]).rows()] == [line]
 
 
+@pytest.mark.parametrize("index", [2**63, -(2**63) - 1, 10**30, 1.5, "0", None, True])
+def test_a_row_of_no_rollout_is_named_with_its_line(tmp_path: Path, index: object) -> None:
+    run = shard(tmp_path, "a", result(0), {**result(1), "_ng_task_index": index})
+    with pytest.raises(ConfigurationError, match=r"a\.jsonl line 2: ") as refused:
+        index_shards([run])
+    assert refused.value.data["line"] == 2
+
+
 def test_the_same_bytes_twice_count_once(tmp_path: Path) -> None:
     a = shard(tmp_path, "a", result(0), result(1))
     b = shard(tmp_path, "b", result(1), result(2))

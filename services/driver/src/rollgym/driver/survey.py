@@ -23,6 +23,10 @@ _BOM = 0xEF
 _MOST_OPENED = 900 if sys.version_info < (3, 12) else None
 """What reads rows back follows nested values as deep as simdjson does, 1,023; on Python 3.11 only about 950. An answer
 that opens no more arrays and objects than this is no deeper."""
+_MOST_NAMES = 200
+"""Of an object that is looked into: simdjson looks for each name anew."""
+_MOST_RECORDS = 100
+"""Of a trajectory's lists together; what has more is read faster by msgspec."""
 _NESTED = frozenset({Object, Array})
 _RESPONSE_KEY = "response"
 _OF_RESPONSE = ("usage", "status")
@@ -39,6 +43,13 @@ T = TypeVar("T")
 
 class _Unusual(Exception):
     """Not the shape that a survey is for."""
+
+
+class _Observed(msgspec.Struct):
+    ng_trajectory: TrajectoryEvidence
+
+
+_observed_decoder = msgspec.json.Decoder(_Observed)
 
 
 class Survey(msgspec.Struct, frozen=True, gc=False):
@@ -65,7 +76,7 @@ _parsers = _Parsers()
 
 def survey(body: bytes | bytearray, wanted: Iterable[str]) -> Survey | None:
     """Look over `body`; None where msgspec has to read it. `wanted` are the fields to be read, small ones."""
-    return _look(body, lambda root: _survey(root, wanted))
+    return _look(body, lambda root: _survey(root, body, wanted))
 
 
 def picked(body: bytes, wanted: Sequence[str]) -> dict[str, Any] | None:
@@ -74,7 +85,10 @@ def picked(body: bytes, wanted: Sequence[str]) -> dict[str, Any] | None:
 
 
 def outline(body: bytes, without: Container[str], of_response: Sequence[str]) -> bytes | None:
-    """`body` without some of its fields, and of its response only what is named; None where msgspec has to read it."""
+    """`body` without the objects and lists named, and of its response only what is named.
+
+    None where msgspec has to read it.
+    """
     return _look(body, lambda root: _encoder.encode(_outline(root, without, of_response)))
 
 
@@ -85,34 +99,40 @@ def _look(body: bytes | bytearray, read: Callable[[Object], T]) -> T | None:
     try:
         root = _parsers.own.parse(body)
         return read(root) if type(root) is Object else None
-    except (_Unusual, ValueError, RuntimeError):  # msgspec's and simdjson's own errors are such
+    except (_Unusual, ValueError, RuntimeError, LookupError):  # msgspec's and simdjson's own errors are such
         return None
 
 
-def _survey(root: Object, wanted: Iterable[str]) -> Survey:
+def _survey(root: Object, body: bytes | bytearray, wanted: Iterable[str]) -> Survey:
     names = _names(root)
     return Survey(
         names,
         {name: _encoded(root[name]) for name in wanted if name in names},
         _response(root[_RESPONSE_KEY]) if _RESPONSE_KEY in names else NO_RESPONSE,
-        _evidence(root[NG_TRAJECTORY_KEY]) if NG_TRAJECTORY_KEY in names else None,
+        _evidence(root[NG_TRAJECTORY_KEY], body) if NG_TRAJECTORY_KEY in names else None,
     )
 
 
 def _outline(root: Object, without: Container[str], of_response: Sequence[str]) -> dict[str, Any]:
+    _names(root)
     fields: dict[str, Any] = {}
-    for name in _names(root):
+    for name in root:  # in their order
+        if "\0" in name:
+            raise _Unusual  # simdjson takes such a name for its beginning
         if name == _RESPONSE_KEY:
             fields[name] = _picked(root[name], of_response)
-        elif name not in without:
+        elif name not in without or type(root[name]) not in _NESTED:
             fields[name] = _encoded(root[name])
     return fields
 
 
 def _names(record: Object) -> frozenset[str]:
     """Names of all fields. A name that is there twice is msgspec's to read: it takes the last, simdjson the first."""
+    count = len(record)
+    if count > _MOST_NAMES:
+        raise _Unusual
     names = frozenset(record)
-    if len(names) != len(record):
+    if len(names) != count:
         raise _Unusual
     return names
 
@@ -125,9 +145,24 @@ def _picked(record: Any, wanted: Sequence[str]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) not in _NESTED:
+        return value
+    plain = value.as_dict() if type(value) is Object else value.as_list()
+    _check_names(value, plain)
+    return plain
+
+
+def _check_names(value: Any, plain: Any) -> None:
+    """No name may be there twice, at any depth: msgspec looks at what both say."""
     if type(value) is Object:
-        return value.as_dict()
-    return value.as_list() if type(value) is Array else value
+        if len(plain) != len(value):
+            raise _Unusual
+        for name, inner in plain.items():
+            if type(inner) in (dict, list):
+                _check_names(value[name], inner)
+    elif type(value) is Array and plain:
+        for record, inner in zip(value, plain, strict=True):
+            _check_names(record, inner)
 
 
 def _encoded(value: Any) -> msgspec.Raw:
@@ -138,16 +173,16 @@ def _response(value: Any) -> ResponseFacts:
     return response_facts(_picked(value, _OF_RESPONSE)) if type(value) is Object else NO_RESPONSE
 
 
-def _evidence(trajectory: Any) -> TrajectoryEvidence | None:
+def _evidence(trajectory: Any, body: bytes | bytearray) -> TrajectoryEvidence | None:
     if trajectory is None:
         return None
     if type(trajectory) is not Object:
         raise _Unusual
-    names, found = _names(trajectory), {}
-    for name, wanted in _OF_TRAJECTORY.items():
-        if name in names:
-            records = trajectory[name]
-            if type(records) is not Array:
-                raise _Unusual
-            found[name] = [_picked(record, wanted) for record in records]
+    names = _names(trajectory)
+    lists: dict[str, Any] = {name: trajectory[name] for name in _OF_TRAJECTORY if name in names}
+    if any(type(records) is not Array for records in lists.values()):
+        raise _Unusual
+    if sum(map(len, lists.values())) > _MOST_RECORDS:
+        return _observed_decoder.decode(body).ng_trajectory
+    found = {name: [_picked(each, _OF_TRAJECTORY[name]) for each in records] for name, records in lists.items()}
     return msgspec.convert(found, TrajectoryEvidence)

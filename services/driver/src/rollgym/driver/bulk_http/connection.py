@@ -208,16 +208,20 @@ class Connection(asyncio.BufferedProtocol):
     def _take_rest(self, reader: AnswerReader) -> None:
         """Receive what is here of an announced body, now: in a busy loop the next turn of this socket comes late.
 
-        Each call makes room in the kernel for more, which a near server sends at once. An end or an error is the
-        transport's to notice.
+        Each call makes room in the kernel for more, which a near server sends at once. An end is the transport's to
+        notice; an error is told once, here.
         """
         if self._secure:
             return
-        with contextlib.suppress(OSError):
+        try:
             for _ in range(_RECEIVED_AT_ONCE):
                 if not reader.has_room:
                     return
                 reader.filled(self._socket.recv_into(reader.rest))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._end(error)
 
     def _make_room(self, reader: AnswerReader) -> None:
         assert self._memory is not None

@@ -121,10 +121,11 @@ def _stripped(name: str, line: bytes) -> bytes | None:
         agent = msgspec.json.decode(fields.get("agent_ref", b"{}"), type=_Ref)
         if agent.name != name:
             return None
-        if light is not None:
+        heavy = HEAVY & fields.keys()
+        if light is not None and not heavy:
             return light
-        for heavy in HEAVY:
-            fields.pop(heavy, None)
+        for field_name in heavy:
+            del fields[field_name]
         if "response" in fields:
             response = _object_decoder.decode(fields.pop("response"))
             kept = {key: response[key] for key in _KEPT_OF_RESPONSE if key in response}

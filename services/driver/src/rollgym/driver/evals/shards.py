@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -33,12 +33,13 @@ HEAVY = frozenset({"responses_create_params", "ng_agent_observations", "ng_model
 OF_RESPONSE = ("usage", "status", "incomplete_details")
 """What of a row's response metrics are made of."""
 
+Index = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 OnDuplicate = Literal["refuse", "first", "last"]
 
 
 class _Identity(msgspec.Struct, gc=False):
-    task_index: int = msgspec.field(name=TASK_INDEX)
-    rollout_index: int = msgspec.field(name=ROLLOUT_INDEX)
+    task_index: Index = msgspec.field(name=TASK_INDEX)
+    rollout_index: Index = msgspec.field(name=ROLLOUT_INDEX)
 
 
 _identity_decoder = msgspec.json.Decoder(_Identity)
