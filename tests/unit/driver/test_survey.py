@@ -72,12 +72,6 @@ NOT_FOR_A_SURVEY = {
     "a-name-twice": b'{"reward": 1, "reward": 0}',
     "a-name-twice-in-the-response": b'{"response": {"status": "a", "status": "b"}}',
     "a-name-twice-in-the-trajectory": b'{"ng_trajectory": {"turns": [], "turns": []}}',
-    "a-name-twice-in-the-usage": b'{"response": {"usage": {"input_tokens": "n/a", "input_tokens": 5}}}',
-    "a-name-twice-deep-in-the-usage": b'{"response": {"usage": {"input_tokens_details": {"a": 1, "a": 2}}}}',
-    "a-name-twice-in-a-reference": b"""{"ng_trajectory": {"invocations": [
-        {"invocation_id": "i", "model_calls": [{"model_call_id": 1, "model_call_id": "c"}]}]}}""",
-    "a-name-twice-in-token-stats": b"""{"ng_trajectory": {"model_calls": [
-        {"token_stats": {"prompt_tokens": "x", "prompt_tokens": 1}}]}}""",
     "very-many-names": b"{%s}" % b",".join(b'"%d": 1' % number for number in range(1000)),
     "a-name-twice-in-a-call": b'{"ng_trajectory": {"model_calls": [{"model_call_id": "a", "model_call_id": "b"}]}}',
     "a-trajectory-that-is-a-text": b'{"ng_trajectory": "none"}',
@@ -218,6 +212,23 @@ def test_a_row_of_another_shape_has_no_outline(body: bytes) -> None:
     assert outline(body, (), ()) is None
 
 
+DOUBLED = {
+    "in-the-usage": b'{"reward": 1, "response": {"usage": {"input_tokens": "n/a", "input_tokens": 5}}}',
+    "in-the-usage-last": b'{"reward": 1, "response": {"usage": {"input_tokens": 4, "input_tokens": 5}}}',
+    "deep-in-the-usage": b"""{"reward": 1, "response": {"usage": {"input_tokens": 5, "input_tokens_details":
+        {"cached_tokens": 1, "cached_tokens": "x"}}}}""",
+    "in-a-reference": b"""{"reward": 1, "ng_trajectory": {"invocations": [{"invocation_id": "i", "model_calls":
+        [{"model_call_id": 1, "model_call_id": "c"}]}]}}""",
+    "in-token-stats": b"""{"reward": 1, "ng_trajectory": {"invocations": [{"invocation_id": "i"}], "model_calls":
+        [{"token_stats": {"prompt_tokens": "x", "prompt_tokens": 1}}]}}""",
+}
+
+
+@pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in DOUBLED.items()])
+def test_names_that_are_twice_in_small_records_are_read_by_msgspec(body: bytes) -> None:
+    assert outcome(body, with_survey=True) == outcome(body, with_survey=False)
+
+
 @pytest.mark.parametrize("records", [1, 99, 100, 101, 5000])
 def test_a_trajectory_of_any_length_says_the_same(records: int) -> None:
     turns = [{"invocation_id": "root", "question": "long"} for _ in range(records)]
@@ -230,7 +241,7 @@ def test_a_trajectory_of_any_length_says_the_same(records: int) -> None:
 
 
 def test_what_is_picked_is_there_as_it_is_in_the_row() -> None:
-    assert picked(json.dumps(ANSWER).encode(), ("reward", "tags", "env")) == {"reward": 0.5, "tags": {"a": 1}}
+    assert picked(json.dumps(ANSWER).encode(), ("reward", "tags", "env")) == b'{"reward":0.5,"tags":{"a":1}}'
     assert picked(b'{"reward": 1, "reward": 2}', ("reward",)) is None
 
 

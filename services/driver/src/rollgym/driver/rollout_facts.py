@@ -82,21 +82,10 @@ def read_response(response: bytes | msgspec.Raw | None) -> ResponseFacts:
     if response is None:
         return NO_RESPONSE
     try:
-        return _facts_of(_response_decoder.decode(response))
+        found = _response_decoder.decode(response)
     except msgspec.DecodeError:
         return NO_RESPONSE
-
-
-def response_facts(response: Mapping[str, Any]) -> ResponseFacts:
-    """As `read_response`, of a response's fields, decoded."""
-    try:
-        return _facts_of(msgspec.convert(response, _Response))
-    except msgspec.ValidationError:
-        return NO_RESPONSE
-
-
-def _facts_of(response: _Response) -> ResponseFacts:
-    return ResponseFacts(_tokens(response.usage), response.status == "incomplete")
+    return ResponseFacts(_tokens(found.usage), found.status == "incomplete")
 
 
 def read_tags(tags: Any) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from simdjson import Array, Object, Parser
 
-from rollgym.driver.rollout_facts import NO_RESPONSE, ResponseFacts, response_facts
+from rollgym.driver.rollout_facts import NO_RESPONSE, ResponseFacts, read_response
 from rollgym.driver.rollout_perf import NG_TRAJECTORY_KEY, TrajectoryEvidence
 
 LARGEST_BYTES = 16 * 1024 * 1024
@@ -50,6 +50,7 @@ class _Observed(msgspec.Struct):
 
 
 _observed_decoder = msgspec.json.Decoder(_Observed)
+_evidence_decoder = msgspec.json.Decoder(TrajectoryEvidence)
 
 
 class Survey(msgspec.Struct, frozen=True, gc=False):
@@ -79,9 +80,9 @@ def survey(body: bytes | bytearray, wanted: Iterable[str]) -> Survey | None:
     return _look(body, lambda root: _survey(root, body, wanted))
 
 
-def picked(body: bytes, wanted: Sequence[str]) -> dict[str, Any] | None:
-    """The values of `wanted` fields that are there; None where msgspec has to read `body`."""
-    return _look(body, lambda root: _picked(root, wanted))
+def picked(body: bytes, wanted: Sequence[str]) -> bytes | None:
+    """An object of the `wanted` fields that are there, encoded; None where msgspec has to read `body`."""
+    return _look(body, lambda root: _encoder.encode(_picked(root, wanted)))
 
 
 def outline(body: bytes, without: Container[str], of_response: Sequence[str]) -> bytes | None:
@@ -138,31 +139,15 @@ def _names(record: Object) -> frozenset[str]:
 
 
 def _picked(record: Any, wanted: Sequence[str]) -> dict[str, Any]:
+    """Some fields of an object, those that are there; what is nested is encoded, for msgspec to read."""
     if type(record) is not Object:
         raise _Unusual
     names = _names(record)
-    return {name: _plain(record[name]) for name in wanted if name in names}
+    return {name: _or_encoded(record[name]) for name in wanted if name in names}
 
 
-def _plain(value: Any) -> Any:
-    if type(value) not in _NESTED:
-        return value
-    plain = value.as_dict() if type(value) is Object else value.as_list()
-    _check_names(value, plain)
-    return plain
-
-
-def _check_names(value: Any, plain: Any) -> None:
-    """No name may be there twice, at any depth: msgspec looks at what both say."""
-    if type(value) is Object:
-        if len(plain) != len(value):
-            raise _Unusual
-        for name, inner in plain.items():
-            if type(inner) in (dict, list):
-                _check_names(value[name], inner)
-    elif type(value) is Array and plain:
-        for record, inner in zip(value, plain, strict=True):
-            _check_names(record, inner)
+def _or_encoded(value: Any) -> Any:
+    return msgspec.Raw(value.mini) if type(value) in _NESTED else value
 
 
 def _encoded(value: Any) -> msgspec.Raw:
@@ -170,7 +155,7 @@ def _encoded(value: Any) -> msgspec.Raw:
 
 
 def _response(value: Any) -> ResponseFacts:
-    return response_facts(_picked(value, _OF_RESPONSE)) if type(value) is Object else NO_RESPONSE
+    return read_response(_encoder.encode(_picked(value, _OF_RESPONSE))) if type(value) is Object else NO_RESPONSE
 
 
 def _evidence(trajectory: Any, body: bytes | bytearray) -> TrajectoryEvidence | None:
@@ -185,4 +170,4 @@ def _evidence(trajectory: Any, body: bytes | bytearray) -> TrajectoryEvidence | 
     if sum(map(len, lists.values())) > _MOST_RECORDS:
         return _observed_decoder.decode(body).ng_trajectory
     found = {name: [_picked(each, _OF_TRAJECTORY[name]) for each in records] for name, records in lists.items()}
-    return msgspec.convert(found, TrajectoryEvidence)
+    return _evidence_decoder.decode(_encoder.encode(found))

@@ -142,7 +142,7 @@ def _read_inputs(path: Path, owed: Owed) -> None:
     for line in read_lines(path):
         try:
             found = picked(line.content, _OF_OWED_ROW)
-            row = decode_masking(line.content, _owed_decoder)[0] if found is None else msgspec.convert(found, _OwedRow)
+            row, _ = decode_masking(line.content if found is None else found, _owed_decoder)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{path} line {line.number}: {error}", file=str(path), line=line.number) from error
         owed.agents[row.task_index, row.rollout_index] = row.agent_ref.name if row.agent_ref else UNKNOWN_AGENT

@@ -233,10 +233,7 @@ def _is_json(content: bytes) -> bool:
 def _key_of(path: Path, line: ReadLine) -> Key:
     found = picked(line.content, (TASK_INDEX, ROLLOUT_INDEX))
     try:
-        if found is None:
-            identity, _ = decode_masking(line.content, _identity_decoder)
-        else:
-            identity = msgspec.convert(found, _Identity)
+        identity, _ = decode_masking(line.content if found is None else found, _identity_decoder)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path} line {line.number}: {error}", file=str(path), line=line.number) from error
     return identity.task_index, identity.rollout_index
