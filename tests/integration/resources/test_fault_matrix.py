@@ -152,11 +152,10 @@ async def test_while_a_session_opens(cell: Cell, fault: str) -> None:
         assert await masked(rollout)
         return
     assert rollout.answer.status_code == 200, rollout.answer.text
+    if fault == "drop-after:phase=reset":
+        await eventually(lambda: _none(cell))  # a step that is sent before the drop has come is lost with it
     await rollout.call(arguments={"reward": 0.5, "done": True})
-    verdict = (await rollout.verify()).json()
-    if fault == "drop-after:phase=reset" and verdict.get("mask_sample"):
-        return  # the end of the connection came after the session's answer: it is lost, and says so
-    assert verdict["reward"] == 0.5
+    assert (await rollout.verify()).json()["reward"] == 0.5
 
 
 @pytest.mark.parametrize("fault", CALL)

@@ -138,16 +138,12 @@ def _names(record: Object) -> frozenset[str]:
     return names
 
 
-def _picked(record: Any, wanted: Sequence[str]) -> dict[str, Any]:
-    """Some fields of an object, those that are there; what is nested is encoded, for msgspec to read."""
+def _picked(record: Any, wanted: Sequence[str]) -> dict[str, msgspec.Raw]:
+    """Some fields of an object, those that are there, encoded for msgspec to read."""
     if type(record) is not Object:
         raise _Unusual
     names = _names(record)
-    return {name: _or_encoded(record[name]) for name in wanted if name in names}
-
-
-def _or_encoded(value: Any) -> Any:
-    return msgspec.Raw(value.mini) if type(value) in _NESTED else value
+    return {name: _encoded(record[name]) for name in wanted if name in names}
 
 
 def _encoded(value: Any) -> msgspec.Raw:

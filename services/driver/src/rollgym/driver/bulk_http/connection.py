@@ -162,9 +162,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         # Writing pauses as soon as anything is left to send. With a limit of 0, asyncio's TLS would pause for nothing.
-        transport.set_write_buffer_limits(high=0 if transport.get_extra_info("sslcontext") is None else 1)
-        self._transport = transport
         self._secure = transport.get_extra_info("sslcontext") is not None
+        transport.set_write_buffer_limits(high=1 if self._secure else 0)
+        self._transport = transport
 
     def pause_writing(self) -> None:
         self._sending = True
@@ -254,8 +254,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_what_came(self) -> None:
         """An answer may be here although the request could not be sent: the server said why, and left."""
-        assert self._transport is not None
-        if self._transport.get_extra_info("sslcontext") is not None:
+        if self._secure:
             return
         with contextlib.suppress(OSError):
             while self._awaits_more and not self._needs_room:
