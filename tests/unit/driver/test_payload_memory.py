@@ -2,15 +2,15 @@
 
 import asyncio
 
-from rollgym.driver.payload_memory import LARGEST_SHARE, UNANNOUNCED_BYTES, PayloadMemory, Reservation
+from rollgym.driver.payload_memory import LARGEST_SHARE, MOST_LOOKS, UNANNOUNCED_BYTES, PayloadMemory, Reservation
 from waiting import eventually
 
 ONE = 1024
 
 
-def memory_for(payloads: int, counted_for_s: float = 60.0) -> PayloadMemory:
+def memory_for(payloads: int, looked_at_every_s: float = 60.0) -> PayloadMemory:
     """Room for that many payloads of ONE byte count each."""
-    return PayloadMemory(limit_bytes=payloads * ONE, counted_for_s=counted_for_s)
+    return PayloadMemory(limit_bytes=payloads * ONE, looked_at_every_s=looked_at_every_s)
 
 
 async def test_room_is_given_in_order_of_arrival() -> None:
@@ -49,7 +49,7 @@ async def test_an_unknown_size_counts_as_a_usual_one() -> None:
 
 
 async def test_a_payload_that_does_not_move_is_counted_no_more() -> None:
-    memory = memory_for(LARGEST_SHARE, counted_for_s=0.05)
+    memory = memory_for(LARGEST_SHARE, looked_at_every_s=0.05)
     slow = [Reservation(memory) for _ in range(LARGEST_SHARE)]
     for held in slow:
         await held.take(ONE)
@@ -59,6 +59,45 @@ async def test_a_payload_that_does_not_move_is_counted_no_more() -> None:
     await eventually(lambda: memory.used_bytes == 0)
     for held in slow:
         held.give_back()
+    assert memory.used_bytes == 0
+
+
+async def test_a_payload_that_moves_counts_until_the_tenth_look() -> None:
+    memory, moved = memory_for(LARGEST_SHARE), 0
+    with memory.reservation() as held:
+        await held.take(ONE)
+        held.watch(lambda: moved)
+        for _ in range(MOST_LOOKS - 1):
+            moved += 1
+            memory.on_their_way.discard(held)
+            held.look()
+            assert memory.used_bytes == ONE
+        moved += 1
+        held.look()
+        assert memory.used_bytes == 0
+
+
+async def test_a_payload_that_stops_counts_no_more_at_the_next_look() -> None:
+    memory, moved = memory_for(LARGEST_SHARE), 0
+    with memory.reservation() as held:
+        await held.take(ONE)
+        held.watch(lambda: moved)
+        moved = 1
+        held.look()
+        assert memory.used_bytes == ONE
+        held.look()
+        assert memory.used_bytes == 0
+
+
+async def test_a_payload_that_arrived_counts_until_it_is_given_back() -> None:
+    memory = memory_for(LARGEST_SHARE, looked_at_every_s=0.02)
+    with memory.reservation() as on_its_way, memory.reservation() as here:
+        await here.take(ONE)
+        here.arrived()
+        await on_its_way.take(ONE)
+        await eventually(lambda: memory.used_bytes == ONE)
+        await asyncio.sleep(0.1)
+        assert memory.used_bytes == ONE
     assert memory.used_bytes == 0
 
 
@@ -98,7 +137,7 @@ async def test_a_waiter_that_is_cancelled_as_it_is_let_in_gives_the_room_back() 
 
 
 async def test_an_empty_payload_keeps_no_other_from_its_time() -> None:
-    memory = memory_for(LARGEST_SHARE, counted_for_s=0.05)
+    memory = memory_for(LARGEST_SHARE, looked_at_every_s=0.05)
     with memory.reservation() as empty:
         await empty.take(0)
         slow = [Reservation(memory) for _ in range(LARGEST_SHARE)]

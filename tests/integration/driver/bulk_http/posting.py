@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,22 +18,33 @@ LIMIT_BYTES = 32 << 20
 
 
 class Row:
-    """A request's body that remembers what became of it."""
+    """A request's body that remembers what became of it; its room is in a memory of its own, where none is given."""
 
-    def __init__(self, content: bytes = ROW) -> None:
+    def __init__(self, content: bytes = ROW, sending: PayloadMemory | None = None) -> None:
         self._content = content
+        self.memory = (sending or PayloadMemory()).reservation()
         self.size = len(content)
         self.reads = 0
         self.sent_after: int | None = None
         """How many times it had been read when the kernel had it; None as long as it has not."""
 
+    def room_now(self) -> bool:
+        return self.memory.take_now(self.size)
+
+    async def room(self) -> None:
+        await self.memory.take(self.size)
+
     def read(self) -> bytes:
         self.reads += 1
         return self._content
 
+    def watch(self, moved: Callable[[], int]) -> None:
+        self.memory.watch(moved)
+
     def sent(self) -> None:
         assert self.sent_after is None, "said to be sent twice"
         self.sent_after = self.reads
+        self.memory.give_back()
 
 
 class Posting:
@@ -44,8 +55,9 @@ class Posting:
 
     async def post(self, url: str, row: Row | None = None, limit_bytes: int = LIMIT_BYTES) -> Answer:
         async with asyncio.timeout(PATIENCE_S):
-            with self.memory.reservation() as room:
-                return await self.client.post(url, row or Row(), room, limit_bytes)
+            body = row or Row()
+            with self.memory.reservation() as room, body.memory:
+                return await self.client.post(url, body, room, limit_bytes)
 
     def begin(self, url: str, row: Row | None = None, limit_bytes: int = LIMIT_BYTES) -> asyncio.Task[Answer]:
         return asyncio.create_task(self.post(url, row, limit_bytes))

@@ -11,7 +11,8 @@ import pytest
 
 from integration.driver.bulk_http.posting import Posting, Row
 from integration.driver.bulk_http.scripted_server import Peer, full_listener, scripted, turns
-from integration.driver.bulk_http.test_sending import TOO_MUCH, fill
+from integration.driver.bulk_http.test_room import fill
+from integration.driver.bulk_http.test_sending import TOO_MUCH
 from rollgym.driver.bulk_http.answer import Answer
 
 OK = b"HTTP/1.1 200 OK\r\n"

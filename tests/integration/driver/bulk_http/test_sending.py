@@ -1,4 +1,4 @@
-"""Requests that servers read slowly, in part or not at all; answers that wait for room in memory."""
+"""Requests that servers read slowly, in part or not at all."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,6 @@ import pytest
 from integration.driver.bulk_http.posting import Posting, Row
 from integration.driver.bulk_http.scripted_server import Peer, scripted, turns
 from rollgym.driver.bulk_http.answer import ExchangeError
-from rollgym.driver.payload_memory import LARGEST_SHARE, Reservation
 
 OK = b"HTTP/1.1 200 OK\r\n"
 SMALL = OK + b"Content-Length: 2\r\n\r\n{}"
@@ -144,107 +143,3 @@ async def test_an_empty_request_is_one(bulk: Posting) -> None:
         assert b"Content-Length: 0\r\n" in await peer.head()
         await peer.send(SMALL)
         assert (await posted).status == 200
-
-
-# Room in memory.
-
-
-def fill(bulk: Posting) -> list[Reservation]:
-    """Take all room there is."""
-    held = [bulk.memory.reservation() for _ in range(LARGEST_SHARE)]
-    for each in held:
-        assert each.take_now(bulk.memory.limit_bytes)
-    return held
-
-
-LARGE = b"y" * (16 << 20)
-ANSWERS = {
-    "length": OK + b"Content-Length: %d\r\n\r\n%s" % (len(LARGE), LARGE),
-    "chunks": OK + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(LARGE), LARGE),
-    "until-the-end": OK + b"Connection: close\r\n\r\n" + LARGE,
-}
-
-
-@pytest.mark.parametrize("raw", [pytest.param(raw, id=name) for name, raw in ANSWERS.items()])
-async def test_a_body_waits_in_the_kernel_until_there_is_room(bulk: Posting, raw: bytes) -> None:
-    sent, held = 0, fill(bulk)
-
-    async def script(peer: Peer) -> None:
-        nonlocal sent
-        await peer.request()
-        for at in range(0, len(raw), 65_536):
-            await peer.send(raw[at : at + 65_536])
-            sent = at
-        peer.close()
-
-    async with scripted(script) as server:
-        large = bulk.begin(server.url)
-        async with scripted() as other:  # a small answer needs no room, and comes meanwhile
-            small = bulk.begin(other.url)
-            peer = await other.accept()
-            await peer.request()
-            await peer.send(SMALL)
-            assert (await small).body == b"{}"
-        await turns(2_000)
-        assert sent < 8 << 20
-        assert not large.done()
-        for each in held:
-            each.give_back()
-        assert (await large).body == LARGE
-
-
-async def test_those_who_wait_for_room_get_it_in_turn(bulk: Posting) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(OK + b"Content-Length: 3000000\r\n\r\n" + b"x" * 3_000_000)
-        await peer.left()
-
-    held = fill(bulk)
-    async with scripted(script) as server:
-        waiting = [bulk.begin(server.url) for _ in range(20)]
-        await turns(200)
-        assert not any(task.done() for task in waiting)
-        for each in held:
-            each.give_back()
-        for task in waiting:
-            assert len((await task).body) == 3_000_000
-
-
-@pytest.mark.parametrize("ends", [Peer.close, Peer.reset], ids=["closed", "reset"])
-async def test_a_connection_that_breaks_while_its_body_waits_for_room(
-    bulk: Posting, ends: Callable[[Peer], None]
-) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(OK + b"Content-Length: 3000000\r\n\r\n" + b"x" * 1000)
-        ends(peer)
-        over.set()
-
-    over, held = asyncio.Event(), fill(bulk)
-    async with scripted(script) as server:
-        posted = bulk.begin(server.url)
-        await over.wait()
-        await turns(20)
-        for each in held:
-            each.give_back()
-        with pytest.raises(ExchangeError, match="broke off"):
-            await posted
-
-
-async def test_a_request_that_breaks_while_its_answer_waits_for_room(bulk: Posting) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.head()
-        await peer.send(refusing(b"x" * 200_000))
-        await turns(20)
-        peer.reset()
-        over.set()
-
-    over, held = asyncio.Event(), fill(bulk)
-    async with scripted(script) as server:
-        posted = bulk.begin(server.url, Row(TOO_MUCH))
-        await over.wait()
-        await turns(20)
-        for each in held:
-            each.give_back()
-        with pytest.raises(ExchangeError, match="broke off"):
-            await posted

@@ -14,7 +14,7 @@ import pytest
 
 from integration.driver.bulk_http.posting import ROW, Posting, Row
 from integration.driver.bulk_http.scripted_server import turns
-from integration.driver.bulk_http.test_sending import fill
+from integration.driver.bulk_http.test_room import fill
 from rollgym.driver.bulk_http.answer import ExchangeError
 from waiting import eventually
 

@@ -27,6 +27,12 @@ class _RowBody(Reservation):
         self._row = row
         self.size = row.size
 
+    def room_now(self) -> bool:
+        return self.take_now(self.size)
+
+    async def room(self) -> None:
+        await self.take(self.size)
+
     def read(self) -> bytes:
         """Raises ArtifactError: a row that cannot be read, or is not as long as it was, is no agent's fault."""
         try:
@@ -51,14 +57,14 @@ async def post_run(
 ) -> bytes | bytearray:
     """Send a row to the agent server at `url`; returns the body of its answer.
 
-    The row is read when `sending` has room for it and let go once it is sent; the answer is received when `memory` has.
+    The row is read when there is a connection, and room in `sending`, and let go once it is sent. The answer is
+    received when `memory` has room.
     Raises AgentRequestFailed (`terminal` where the answer was a 4xx that a repeat gets again), PayloadTooLarge for an
     answer over `limit_bytes`, ArtifactError where the row cannot be read. Cancellation closes the connection, which an
     agent server can notice.
     """
     body = _RowBody(row, sending)
     try:
-        await body.take(body.size)
         answer = await http.post(f"{url}/run", body, memory, limit_bytes)
     except (ExchangeError, OSError) as error:
         shown = redact_text(url)

@@ -1,20 +1,23 @@
 """A bound on the bytes of payloads that are in memory at once: results from the socket to the file, rows being sent.
 
 When a thousand agents answer in the same moment, the disk stalls, or an agent is slow to read, payloads wait in the
-kernel's buffers or on disk instead of on our heap. A payload that is slow to move is soon counted no more, and none
-counts for more than a part of the bound: so none holds up the others.
+kernel's buffers or on disk instead of on our heap. One that stops on its way is soon counted no more, and none counts
+for more than a part of the bound: so none holds up the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Self
 
 from rollgym.driver.shared_timer import SharedTimer
 
-LIMIT_BYTES = 32 * 1024 * 1024
-COUNTED_FOR_S = 10.0
+LIMIT_BYTES = 16 * 1024 * 1024
+"""Enough to keep loop and disk busy. With more, rows leave the processor's cache before they are written."""
+LOOKED_AT_EVERY_S = 1.0
+MOST_LOOKS = 10
 LARGEST_SHARE = 8
 """No payload counts for more than an eighth of the bound."""
 UNANNOUNCED_BYTES = 512 * 1024
@@ -24,14 +27,19 @@ UNANNOUNCED_BYTES = 512 * 1024
 class Reservation:
     """What one payload holds, given back at the end of a `with` block; `take` is called once.
 
+    While the payload is on its way it is looked at every second. One that has not moved since the last look counts no
+    more, nor one that is still on its way at the tenth. Once it has `arrived` it counts until it is given back.
+
     A thousand of them exist at a time: so each is one object, and no generator stands behind the block.
     """
 
-    __slots__ = ("_held_bytes", "_memory")
+    __slots__ = ("_held_bytes", "_looks", "_memory", "_moved", "_seen")
 
     def __init__(self, memory: PayloadMemory) -> None:
         self._memory = memory
-        self._held_bytes = 0
+        self._held_bytes = self._looks = 0
+        self._moved: Callable[[], int] | None = None
+        self._seen: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -40,7 +48,7 @@ class Reservation:
         self.give_back()
 
     async def take(self, size: int | None) -> None:
-        """Wait for room for `size` bytes (None: unknown) and hold it, until `give_back` or for ten seconds."""
+        """Wait for room for `size` bytes (None: unknown) and hold it."""
         counted = self._counted(size)
         await self._memory.acquire(counted)
         self._hold(counted)
@@ -59,24 +67,45 @@ class Reservation:
     def _hold(self, counted: int) -> None:
         self._held_bytes = counted
         if counted:
-            self._memory.counted.add(self)
+            self._memory.on_their_way.add(self)
+
+    def watch(self, moved: Callable[[], int]) -> None:
+        """The payload takes its time: `moved` tells how far it is, in bytes that change as it moves."""
+        if self._held_bytes:
+            self._moved, self._seen = moved, moved()
+
+    def look(self) -> None:
+        """Give back what a payload holds that does not move, or has moved for long enough."""
+        self._looks += 1
+        seen = None if self._moved is None else self._moved()
+        if seen == self._seen or self._looks == MOST_LOOKS:
+            self.give_back()
+        else:
+            self._seen = seen
+            self._memory.on_their_way.add(self)
+
+    def arrived(self) -> None:
+        """The payload is here whole, and nobody else's slowness can hold it any more."""
+        self._moved = None
+        self._memory.on_their_way.discard(self)
 
     def give_back(self) -> None:
+        self._moved = None
         if self._held_bytes:
             held, self._held_bytes = self._held_bytes, 0
-            self._memory.counted.discard(self)
+            self._memory.on_their_way.discard(self)
             self._memory.release(held)
 
 
 class PayloadMemory:
     """The bytes in use, and who waits for some; first come, first served."""
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES, counted_for_s: float = COUNTED_FOR_S) -> None:
+    def __init__(self, limit_bytes: int = LIMIT_BYTES, looked_at_every_s: float = LOOKED_AT_EVERY_S) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self.counted = SharedTimer[Reservation](counted_for_s, Reservation.give_back)
-        """Who holds bytes, and for how long that counts."""
+        self.on_their_way = SharedTimer[Reservation](looked_at_every_s, Reservation.look)
+        """Who holds bytes and has not arrived, and when that is looked at."""
 
     def reservation(self) -> Reservation:
         """Room for one payload: nothing yet, until it is taken."""

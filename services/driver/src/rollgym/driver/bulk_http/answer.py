@@ -103,6 +103,10 @@ class AnswerReader:
         self._filled += count
         self.complete = self._filled == len(self._body)
 
+    def progress(self) -> int:
+        """Bytes of the body that have come."""
+        return self._received if self._body is None else self._filled
+
     @property
     def ends_with_connection(self) -> bool:
         """Whether the body has no length and no chunks: then the server closes the connection at its end."""

@@ -62,6 +62,10 @@ class BulkClient:
             target = self._targets[url] = Target.of(url)
         head = b"%sContent-Length: %d\r\n\r\n" % (target.head, body.size)
         connection = self._kept(target) or await self._connect(target)
+        if not body.room_now():
+            self._keep(target, connection)
+            await body.room()
+            connection = self._kept(target) or await self._connect(target)
         try:
             return await connection.exchange(head, body, memory, limit_bytes)
         finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable
 from typing import Protocol
 
 from rollgym.common.errors import PayloadTooLarge
@@ -33,7 +34,16 @@ class OutgoingBody(Protocol):
     def size(self) -> int:
         """Bytes that `read` returns."""
 
+    def room_now(self) -> bool:
+        """Take room for it in memory, where there is some at once."""
+
+    async def room(self) -> None:
+        """Take room for it in memory, as soon as there is some."""
+
     def read(self) -> bytes: ...
+
+    def watch(self, moved: Callable[[], int]) -> None:
+        """Called where the kernel does not take all of it at once: `moved` changes with each byte that it takes."""
 
     def sent(self) -> None:
         """Called as soon as the kernel has all of it, or TLS has encrypted it."""
@@ -107,10 +117,11 @@ class Connection(asyncio.BufferedProtocol):
             while (reader := self._complete_reader()) is None:
                 if self._needs_room:
                     await memory.take(self._announced_bytes)
-                    self._go_on()
+                    self._go_on(memory)
                 else:
                     self._waiter = asyncio.get_running_loop().create_future()
                     await self._waiter
+            memory.arrived()
             answer = reader.answer()
             self._under_way = self._sending or not reader.keep_alive
             return answer
@@ -126,7 +137,9 @@ class Connection(asyncio.BufferedProtocol):
         transport.writelines([head, content] if content else [head])  # asyncio would try to send nothing for ever
         if transport.get_write_buffer_size() and not self._sending:
             transport.set_write_buffer_limits(high=0)  # what has it look: in Python 3.12 and 3.13 writelines does not
-        if not self._sending:
+        if self._sending:
+            body.watch(transport.get_write_buffer_size)
+        else:
             body.sent()
 
     def _complete_reader(self) -> AnswerReader | None:
@@ -139,14 +152,20 @@ class Connection(asyncio.BufferedProtocol):
     def _announced_bytes(self) -> int | None:
         return None if self._reader is None else self._reader.announced_bytes
 
-    def _go_on(self) -> None:
-        """There is room for the body, which waits in the kernel: receive it."""
+    def _go_on(self, memory: Reservation) -> None:
+        """There is room for the body, which waits in the kernel."""
         assert self._reader is not None
         self._needs_room = False
-        self._reader.make_room()
-        self._take_rest(self._reader)
+        self._receive(self._reader, memory)
         if self._transport is not None:
             self._transport.resume_reading()
+
+    def _receive(self, reader: AnswerReader, memory: Reservation) -> None:
+        """Begin with a body that there is room for."""
+        reader.make_room()
+        self._take_rest(reader)
+        if not reader.complete:
+            memory.watch(reader.progress)
 
     def abort(self) -> None:
         """Close at once, whatever is on its way."""
@@ -200,8 +219,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._fail(error)
                 return
             if reader.head_read and not begun and not reader.complete:
-                self._make_room(reader)
-                self._take_rest(reader)
+                self._begin_body(reader)
         if reader.complete:
             self._wake()
 
@@ -223,11 +241,11 @@ class Connection(asyncio.BufferedProtocol):
         except OSError as error:
             self._end(error)
 
-    def _make_room(self, reader: AnswerReader) -> None:
+    def _begin_body(self, reader: AnswerReader) -> None:
         assert self._memory is not None
         assert self._transport is not None
         if self._memory.take_now(reader.announced_bytes):
-            reader.make_room()
+            self._receive(reader, self._memory)
         else:
             self._needs_room = True
             self._transport.pause_reading()
