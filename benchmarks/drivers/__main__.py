@@ -47,6 +47,8 @@ def flags(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--timeout-s", type=float, default=600.0, help="seconds that one run may take")
     parser.add_argument("--out", type=Path, default=Path("results/drivers"), help="folder for drivers.json")
     options = parser.parse_args(argv)
+    if options.longer and SATURATED not in options.conditions:
+        parser.error(f"--longer is compared with the {SATURATED} condition: name it with --conditions, too")
     if options.profile and options.peer_venv is None:
         parser.error("--profile takes --peer-venv")
     if options.peer_venv is not None and not (options.peer_venv / "bin" / "python").exists():

@@ -79,6 +79,7 @@ def condition_table(outcomes: Mapping[tuple[str, str], Sequence[Outcome]], condi
         "lag p99 ms",
         "lag max ms",
         "no CPU free",
+        "host took",
         "peak MB",
         "rows on disk",
     )
@@ -99,6 +100,7 @@ def condition_table(outcomes: Mapping[tuple[str, str], Sequence[Outcome]], condi
                 f"{run.lag_p99_ms:,.1f}",
                 f"{run.lag_max_ms:,.0f}",
                 f"{run.loop_waited:.0%}",
+                f"{run.machine_stolen:.1%}",
                 _beside(run, peer, lambda each: each.peak_rss_mb, "{:,.0f}"),
                 f"{min(outcome.rows for outcome in outcomes[condition, name]):,}",
             )

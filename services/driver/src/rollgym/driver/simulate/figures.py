@@ -46,6 +46,8 @@ class RunFigures:
     """The same of each server's process."""
     machine_busy: float = 0.0
     """Share of the machine's CPUs that was busy."""
+    machine_stolen: float = 0.0
+    """Share of them that a virtual machine's host gave to others: lag, pauses and CPU times grow with it."""
     gc_thresholds: tuple[int, ...] = ()
     gc_frozen_objects: int = 0
     peak_in_flight: int = 0

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from rollgym.driver.simulate.figures import interpolated
-from rollgym.driver.simulate.processes import ServerProcess, machine_cpu_s
+from rollgym.driver.simulate.processes import MachineCpu, ServerProcess, machine_cpu
 
 INTERVAL_S = 0.2
 
@@ -18,8 +18,7 @@ class LoadWatch:
     def __init__(self, servers: Sequence[ServerProcess]) -> None:
         self._servers = servers
         self._at: list[float] = []
-        self._machine: list[float] = []
-        self._machine_capacity: list[float] = []
+        self._machine: list[MachineCpu] = []
         self._used: list[list[float]] = [[] for _ in servers]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load-watch", daemon=True)
@@ -42,8 +41,15 @@ class LoadWatch:
 
     def machine_busy(self, began_at: float, ended_at: float) -> float:
         """Share of all CPUs that was busy, whoever used them."""
-        capacity = self._rate(self._machine_capacity, began_at, ended_at)
-        return self._rate(self._machine, began_at, ended_at) / capacity if capacity > 0 else 0.0
+        return self._share([each.busy_s for each in self._machine], began_at, ended_at)
+
+    def machine_stolen(self, began_at: float, ended_at: float) -> float:
+        """Share of all CPUs that the host of a virtual machine gave to others, when this one could have used them."""
+        return self._share([each.stolen_s for each in self._machine], began_at, ended_at)
+
+    def _share(self, values: Sequence[float], began_at: float, ended_at: float) -> float:
+        capacity = self._rate([each.all_s for each in self._machine], began_at, ended_at)
+        return self._rate(values, began_at, ended_at) / capacity if capacity > 0 else 0.0
 
     def _rate(self, values: Sequence[float], began_at: float, ended_at: float) -> float:
         used = interpolated(self._at, values, ended_at) - interpolated(self._at, values, began_at)
@@ -56,8 +62,6 @@ class LoadWatch:
 
     def _read(self) -> None:
         self._at.append(time.time())
-        busy_s, all_s = machine_cpu_s()
-        self._machine.append(busy_s)
-        self._machine_capacity.append(all_s)
+        self._machine.append(machine_cpu())
         for server, used in zip(self._servers, self._used, strict=True):
             used.append(server.cpu_s())

@@ -81,6 +81,7 @@ def median_of(runs: Sequence[RunFigures]) -> RunFigures:
         loop_busy=of(lambda run: run.loop_busy),
         loop_waited=of(lambda run: run.loop_waited),
         machine_busy=of(lambda run: run.machine_busy),
+        machine_stolen=of(lambda run: run.machine_stolen),
     )
 
 

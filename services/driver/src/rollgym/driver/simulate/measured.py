@@ -139,6 +139,7 @@ def measured(
         loop_waited=loop_wait_s / elapsed_s if elapsed_s > 0 else 0.0,
         servers_busy=load.servers_busy(*between),
         machine_busy=load.machine_busy(*between),
+        machine_stolen=load.machine_stolen(*between),
         gc_thresholds=tuple(seen["gc_thresholds"]),
         gc_frozen_objects=seen["gc_frozen_objects"],
         **more,

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import httpx
 
@@ -117,11 +117,20 @@ def _url(name: str, process: subprocess.Popen[bytes], errors: IO[bytes]) -> str:
     raise SimulationError(f"{name} did not start to listen: {last_words(errors)}")
 
 
-def machine_cpu_s() -> tuple[float, float]:
-    """Seconds that this machine's CPUs were busy, and that they were there; zeros where the system does not tell."""
+class MachineCpu(NamedTuple):
+    """Seconds of all of this machine's CPUs since it started; zeros where the system does not tell."""
+
+    busy_s: float = 0.0
+    stolen_s: float = 0.0
+    """A virtual machine's: it could have run, and its host ran others. Part of the busy ones."""
+    all_s: float = 0.0
+
+
+def machine_cpu(stat: Path = Path("/proc/stat")) -> MachineCpu:
     try:
-        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        ticks = [int(word) for word in stat.read_text().split("\n", 1)[0].split()[1:9]]
     except OSError:
-        return 0.0, 0.0
+        return MachineCpu()
+    idle, waiting, stolen = ticks[3], ticks[4], ticks[7]
     hertz = os.sysconf("SC_CLK_TCK")
-    return (sum(ticks) - ticks[3] - ticks[4]) / hertz, sum(ticks) / hertz
+    return MachineCpu((sum(ticks) - idle - waiting) / hertz, stolen / hertz, sum(ticks) / hertz)

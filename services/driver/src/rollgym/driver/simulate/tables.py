@@ -15,6 +15,7 @@ _HEADINGS = (
     "lag ms: mean / p99 / max",
     "CPU ms/rollout",
     "no CPU free",
+    "host took",
     "peak MB",
 )
 
@@ -55,6 +56,7 @@ def built_in_table(run: RunFigures) -> str:
         "collections",
         "longest pause ms",
         "no CPU free",
+        "host took",
         "peak MB",
     )
     calls = max(run.model_calls, 1)
@@ -68,6 +70,7 @@ def built_in_table(run: RunFigures) -> str:
         f"{run.collections:,}",
         f"{run.pause_max_ms:.1f}",
         f"{run.loop_waited:.0%}",
+        f"{run.machine_stolen:.1%}",
         f"{run.peak_rss_mb:,.0f}",
     )
     return table(headings, [cells])
@@ -82,6 +85,7 @@ def ceiling_table(runs: Sequence[RunFigures]) -> str:
         "steady rollouts/s",
         "driver's loop",
         "no CPU free",
+        "host took",
         *servers,
         "machine",
         "lag ms: mean / p99 / max",
@@ -94,6 +98,7 @@ def ceiling_table(runs: Sequence[RunFigures]) -> str:
             f"{run.steady_rollouts_per_s:,.0f}",
             f"{run.loop_busy:.0%}",
             f"{run.loop_waited:.0%}",
+            f"{run.machine_stolen:.1%}",
             *(f"{run.servers_busy.get(name, 0.0):.0%}" for name in servers),
             f"{run.machine_busy:.0%}",
             _lag(run),
@@ -113,6 +118,7 @@ def _row(name: str, run: RunFigures) -> tuple[str, ...]:
         _lag(run),
         f"{run.cpu_ms_per_rollout:.2f}",
         f"{run.loop_waited:.0%}",
+        f"{run.machine_stolen:.1%}",
         f"{run.peak_rss_mb:,.0f}",
     )
 
