@@ -1,5 +1,6 @@
 """`ng_trajectory`: what is recorded, and what only on request."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,6 +95,20 @@ def test_payloads_are_recorded_on_request_only(*, capture: bool) -> None:
     assert (call["request"] is not None, call["response"] is not None) == (capture, capture)
     assert turn["question"] == ([jsonx.loads(item) for item in QUESTION] if capture else None)
     assert len(trajectory["invocations"][0]["conversation"]) == 2
+
+
+def test_each_call_has_its_own_request_and_one_that_sent_none_has_none() -> None:
+    recorder = TrajectoryRecorder("7", "7-0", capture_payloads=True)
+    sent = [b'{"input":["a"]}', None, b'{"input":["a","b"]}', b'{"input":[]}']
+    for request in sent:
+        recorder.turn(QUESTION, replace(model_turn(), request=request))
+    trajectory = jsonx.loads(recorder.build(QUESTION, "completed", 1.0) or b"")
+    assert [call["request"] for call in trajectory["model_calls"]] == [
+        {"input": ["a"]},
+        None,
+        {"input": ["a", "b"]},
+        {"input": []},
+    ]
 
 
 def test_nothing_is_recorded_where_observability_is_off() -> None:

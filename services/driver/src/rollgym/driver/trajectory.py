@@ -14,6 +14,7 @@ import msgspec
 from rollgym.driver.policies.items import read_head
 from rollgym.driver.policies.protocol import CallTiming, ModelTurn
 from rollgym.driver.policies.usage import Usage
+from rollgym.driver.request_log import RequestLog
 
 SCHEMA_VERSION = "1.0"
 INVOCATION_ID = "root"
@@ -37,6 +38,9 @@ class ToolEvent:
 class _TurnEvent:
     question: Sequence[bytes] | None
     turn: ModelTurn
+    """Without its request, which holds the whole conversation."""
+    sent: bool
+    """Whether its request is in the log."""
     model_call_id: str
     step_count: int
 
@@ -52,6 +56,7 @@ class TrajectoryRecorder:
     _turns: list[_TurnEvent] = field(default_factory=list)
     _tools: list[ToolEvent] = field(default_factory=list)
     _gaps: list[dict[str, str]] = field(default_factory=list)
+    _requests: RequestLog = field(default_factory=RequestLog)
 
     def turn(self, question: Sequence[bytes], turn: ModelTurn) -> None:
         """Note one model turn. `question` is all that the model was shown."""
@@ -61,9 +66,13 @@ class TrajectoryRecorder:
         if turn.usage is None and turn.dialect != "scripted":
             self._gap("model_call_usage_unavailable", f"turn:{number}")
         asked = list(question) if self.capture_payloads else None
-        if not self.capture_payloads:
-            turn = replace(turn, request=None, response=b"")  # each request holds the whole conversation: let it go
-        self._turns.append(_TurnEvent(asked, turn, f"{self.rollout_id}-call-{number}", len(self._tools)))
+        request = turn.request if self.capture_payloads else None
+        if request is not None:
+            self._requests.add(request)
+        turn = replace(turn, request=None, response=turn.response if self.capture_payloads else b"")
+        self._turns.append(
+            _TurnEvent(asked, turn, request is not None, f"{self.rollout_id}-call-{number}", len(self._tools))
+        )
 
     def tools(self, events: Iterable[ToolEvent]) -> None:
         """Note the tool calls of the latest turn."""
@@ -80,6 +89,7 @@ class TrajectoryRecorder:
         """The record as JSON, or None where nothing was to be noted."""
         if not self.enabled:
             return None
+        requests = iter(self._requests.all())
         references = [{"model_call_id": event.model_call_id} for event in self._turns]
         record = {
             "schema_version": SCHEMA_VERSION,
@@ -97,7 +107,7 @@ class TrajectoryRecorder:
                 }
             ],
             "turns": [self._turn(event, number) for number, event in enumerate(self._turns, start=1)],
-            "model_calls": [self._model_call(event) for event in self._turns],
+            "model_calls": [self._model_call(event, next(requests) if event.sent else None) for event in self._turns],
             "tool_calls": [_tool_call(event) for event in self._tools],
             "gaps": self._gaps,
         }
@@ -119,7 +129,7 @@ class TrajectoryRecorder:
             "model_calls": [{"model_call_id": event.model_call_id}],
         }
 
-    def _model_call(self, event: _TurnEvent) -> dict[str, Any]:
+    def _model_call(self, event: _TurnEvent, request: bytes | None) -> dict[str, Any]:
         turn, timing = event.turn, event.turn.timing
         captured = self.capture_payloads
         return {
@@ -127,7 +137,7 @@ class TrajectoryRecorder:
             "started_at": timing.started_at,
             "completed_at": timing.completed_at,
             "duration_ms": _ms(timing.duration_s),
-            "request": msgspec.Raw(turn.request) if captured and turn.request is not None else None,
+            "request": None if request is None else msgspec.Raw(request),
             "response": msgspec.Raw(turn.response) if captured else None,
             "response_metadata": {
                 "response_id": _text(turn.response_id),
