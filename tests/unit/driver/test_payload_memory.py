@@ -68,11 +68,11 @@ async def test_a_payload_that_moves_counts_until_the_tenth_look() -> None:
         await held.take(ONE)
         held.watch(lambda: moved)
         for _ in range(MOST_LOOKS - 1):
-            moved += 1
+            moved += ONE // MOST_LOOKS + 1
             memory.on_their_way.discard(held)
             held.look()
             assert memory.used_bytes == ONE
-        moved += 1
+        moved += ONE
         held.look()
         assert memory.used_bytes == 0
 
@@ -82,7 +82,7 @@ async def test_a_payload_that_stops_counts_no_more_at_the_next_look() -> None:
     with memory.reservation() as held:
         await held.take(ONE)
         held.watch(lambda: moved)
-        moved = 1
+        moved = ONE // 2
         held.look()
         assert memory.used_bytes == ONE
         held.look()
@@ -161,3 +161,80 @@ async def test_room_is_taken_at_once_only_where_nobody_waits() -> None:
     held[0].give_back()
     await waiting
     assert small.take_now(0)
+
+
+# Several servers.
+
+
+def of(memory: PayloadMemory, server: str) -> Reservation:
+    made = memory.reservation()
+    made.server = server
+    return made
+
+
+async def test_a_server_that_fills_the_memory_keeps_no_other_waiting() -> None:
+    memory = memory_for(LARGEST_SHARE)
+    slow = [of(memory, "slow") for _ in range(3 * LARGEST_SHARE)]
+    waiting = [asyncio.create_task(each.take(ONE)) for each in slow]
+    await asyncio.sleep(0)
+    assert memory.used_bytes == memory.limit_bytes
+    for _ in range(5):  # one after the other
+        with of(memory, "fast") as fast:
+            assert fast.take_now(ONE)
+            assert not of(memory, "slow").take_now(1)
+    assert memory.used_bytes == memory.limit_bytes
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    for each in slow:
+        each.give_back()
+    assert memory.used_bytes == 0
+
+
+async def test_room_goes_to_the_server_that_has_the_least() -> None:
+    memory, order = memory_for(LARGEST_SHARE), []
+
+    async def payload(held: Reservation, size: int) -> None:
+        await held.take(size)
+        order.append(held.server)
+
+    first = [of(memory, "a") for _ in range(LARGEST_SHARE - 2)] + [of(memory, "b") for _ in range(2)]
+    assert all(each.take_now(ONE) for each in first)
+    later = [of(memory, server) for server in "aabb"]
+    tasks = [asyncio.create_task(payload(each, ONE)) for each in later]
+    await asyncio.sleep(0)
+    assert not order
+    for each in first[:4]:  # of "a", which has six: then five, four, three, two
+        each.give_back()
+        await asyncio.sleep(0)
+    assert order == ["b", "b", "a", "a"]
+    await asyncio.gather(*tasks)
+    for each in (*first, *later):
+        each.give_back()
+    assert memory.used_bytes == 0
+
+
+async def test_a_server_that_waits_gets_its_due_as_soon_as_it_has_less() -> None:
+    memory = memory_for(LARGEST_SHARE)
+    other = [of(memory, "other") for _ in range(LARGEST_SHARE)]
+    assert all(each.take_now(ONE) for each in other)
+    mine, mine_too = of(memory, "mine"), of(memory, "mine")
+    assert mine.take_now(ONE)
+    waiting = asyncio.create_task(mine_too.take(ONE))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    mine.give_back()
+    await asyncio.wait_for(waiting, 5)
+    for each in (*other, mine_too):
+        each.give_back()
+    assert memory.used_bytes == 0
+
+
+async def test_a_payload_that_hardly_moves_counts_no_more_at_the_next_look() -> None:
+    memory, moved = memory_for(LARGEST_SHARE), 0
+    with memory.reservation() as held:
+        await held.take(ONE)
+        held.watch(lambda: moved)
+        moved = ONE // MOST_LOOKS
+        held.look()
+        assert memory.used_bytes == 0

@@ -1,5 +1,6 @@
 """One row posted to an agent server's `/run`: whose fault what is, and that no login is in what is said of it."""
 
+import asyncio
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ from rollgym.driver.agent_server import post_run
 from rollgym.driver.materialized import MaterializedRows, RowLabels
 from rollgym.driver.outcomes import Attempt
 from rollgym.driver.owed_row import OwedRow
-from rollgym.driver.payload_memory import PayloadMemory
+from rollgym.driver.payload_memory import LARGEST_SHARE, PayloadMemory
+from waiting import eventually
 
 SENT = b'{"_ng_task_index":0}'
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -95,6 +97,28 @@ async def test_an_answer_over_the_limit(bulk: Posting, row: OwedRow) -> None:
     async with scripted(answering(OK + b"Content-Length: 2000000\r\n\r\n", [])) as server:
         with pytest.raises(PayloadTooLarge):
             await post(bulk, server.url.removesuffix("/run"), row)
+
+
+async def test_a_server_whose_answers_stop_keeps_no_other_servers_rollout_waiting(bulk: Posting, row: OwedRow) -> None:
+    async def stopping(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK + b"Content-Length: 3000000\r\n\r\n" + b"x" * 1000)
+        await peer.left()
+
+    full = b"x" * 100_000
+    bulk.memory = memory = PayloadMemory(8 << 20, looked_at_every_s=60)
+    async with scripted(stopping) as slow, scripted(answering(OK + b"\r\n" + full, [])) as fast:
+        stopped = [
+            asyncio.create_task(post(bulk, slow.url.removesuffix("/run"), row, 1 << 22))
+            for _ in range(2 * LARGEST_SHARE)
+        ]
+        await eventually(lambda: memory.used_bytes == memory.limit_bytes)
+        async with asyncio.timeout(5):
+            assert await post(bulk, fast.url.removesuffix("/run"), row) == full
+        for each in stopped:
+            each.cancel()
+        await asyncio.gather(*stopped, return_exceptions=True)
+    assert memory.used_bytes == 0
 
 
 @pytest.mark.parametrize("change", ["gone", "shorter"])

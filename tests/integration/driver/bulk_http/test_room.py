@@ -8,7 +8,7 @@ import pytest
 
 from integration.driver.bulk_http.posting import Posting, Row
 from integration.driver.bulk_http.scripted_server import PATIENCE_S, Peer, scripted, turns
-from integration.driver.bulk_http.test_sending import OK, SMALL, TOO_MUCH, refusing
+from integration.driver.bulk_http.test_sending import OK, ROOMY, SMALL, TOO_MUCH, refusing
 from rollgym.driver.bulk_http.answer import ExchangeError
 from rollgym.driver.bulk_http.client import BulkClient
 from rollgym.driver.payload_memory import LARGEST_SHARE, PayloadMemory, Reservation
@@ -114,6 +114,25 @@ async def test_a_request_that_breaks_while_its_answer_waits_for_room(bulk: Posti
             each.give_back()
         with pytest.raises(ExchangeError, match="broke off"):
             await posted
+
+
+async def test_an_answer_that_is_here_when_its_request_breaks_is_taken_without_room(bulk: Posting) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        await peer.send(refusing(ROOMY))
+        await turns(20)
+        peer.reset()
+        over.set()
+
+    over, held = asyncio.Event(), fill(bulk)
+    async with scripted(script) as server:
+        posted = bulk.begin(server.url, Row(TOO_MUCH))
+        await over.wait()
+        await turns(20)
+        for each in held:
+            each.give_back()
+        answer = await posted
+    assert (answer.status, answer.body) == (413, ROOMY)
 
 
 # Who stops on the way.

@@ -16,6 +16,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 GENERATIONS = 3
+LARGEST_THRESHOLD = 2**31 - 1
+"""More does not fit where the collector keeps it."""
 
 
 def _valid_thresholds(value: tuple[int, ...] | None) -> tuple[int, ...] | None:
@@ -25,13 +27,19 @@ def _valid_thresholds(value: tuple[int, ...] | None) -> tuple[int, ...] | None:
         raise ValueError("takes 1 to 3 numbers, one a generation, or null for Python's own")
     if any(threshold < 1 for threshold in value):
         raise ValueError("each threshold must be 1 or more: 0 would turn collection off")
+    if any(threshold > LARGEST_THRESHOLD for threshold in value):
+        raise ValueError(f"each threshold must be {LARGEST_THRESHOLD} or less")
     return value
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, bool)
 
 
 def _numbers(value: Any) -> Any:
     if isinstance(value, list | tuple) and list(value) in ([None], ["null"]):
         return None  # how a flag's ``null`` arrives
-    if isinstance(value, str) or not isinstance(value, Sequence | None):
+    if isinstance(value, str) or not isinstance(value, Sequence | None) or any(map(_is_boolean, value or ())):
         raise ValueError("takes 1 to 3 whole numbers, for example [50000, 50, 100], or null for Python's own")
     return value
 

@@ -22,8 +22,9 @@ class _RowBody(Reservation):
 
     __slots__ = ("_row", "size")
 
-    def __init__(self, row: OwedRow, sending: PayloadMemory) -> None:
+    def __init__(self, row: OwedRow, sending: PayloadMemory, server: str) -> None:
         super().__init__(sending)
+        self.server = server
         self._row = row
         self.size = row.size
 
@@ -63,7 +64,7 @@ async def post_run(
     answer over `limit_bytes`, ArtifactError where the row cannot be read. Cancellation closes the connection, which an
     agent server can notice.
     """
-    body = _RowBody(row, sending)
+    body, memory.server = _RowBody(row, sending, url), url
     try:
         answer = await http.post(f"{url}/run", body, memory, limit_bytes)
     except (ExchangeError, OSError) as error:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from rollgym.common.gc_tuning import GcSettings, GcThresholds
 from rollgym.common.redaction import redact
 from rollgym.driver.policies.settings import PolicySettings
+from rollgym.driver.settings_model import SettingsModel
 
 DEFAULT_HEAD_URL = "http://127.0.0.1:11000"
 MAX_CONCURRENCY = 4096
 RESIDENT_MARGIN = 16
 
 
-class ServeSettings(BaseModel):
+class ServeSettings(SettingsModel):
     """What `gym eval run` without --no-serve starts, as child processes on free ports."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,7 +45,7 @@ class ServeSettings(BaseModel):
         return self
 
 
-class RolloutCollectionConfig(BaseModel):
+class RolloutCollectionConfig(SettingsModel):
     """Settings of one run. Names are those that NeMo Gym's users know; times are in seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

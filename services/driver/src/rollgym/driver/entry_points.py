@@ -36,10 +36,11 @@ def check_open_files(config: RolloutCollectionConfig) -> None:
     limit, _ = raise_open_file_limit()
     needed = config.workers * DESCRIPTORS_PER_ROLLOUT + SPARE_DESCRIPTORS
     if limit < needed:
-        possible = max(1, (limit - SPARE_DESCRIPTORS) // DESCRIPTORS_PER_ROLLOUT)
+        possible = (limit - SPARE_DESCRIPTORS) // DESCRIPTORS_PER_ROLLOUT
+        less = f" or set num_samples_in_parallel to {possible} or less" if possible >= 1 else ""
         raise ConfigurationError(
             f"{config.workers} rollouts in flight need about {needed} open files, the limit is {limit}: "
-            f"raise it (ulimit -n {needed}) or set num_samples_in_parallel to {possible} or less"
+            f"raise it (ulimit -n {needed}){less}"
         )
 
 

@@ -29,11 +29,14 @@ class SharedTimer(Generic[T]):
 
     def _ring(self) -> None:
         loop = asyncio.get_running_loop()
-        now, self._timer = loop.time(), None
-        while self._due_at:
-            item, due_at = next(iter(self._due_at.items()))
-            if due_at > now:
-                self._timer = loop.call_at(due_at, self._ring)
-                return
-            del self._due_at[item]
-            self._expired(item)
+        now = loop.time()
+        try:
+            while self._due_at:
+                item, due_at = next(iter(self._due_at.items()))
+                if due_at > now:
+                    break
+                del self._due_at[item]
+                self._expired(item)  # which may add it anew
+        finally:
+            next_at = next(iter(self._due_at.values()), None)
+            self._timer = None if next_at is None else loop.call_at(next_at, self._ring)

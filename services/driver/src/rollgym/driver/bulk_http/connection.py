@@ -271,11 +271,16 @@ class Connection(asyncio.BufferedProtocol):
         return self._under_way and self._problem is None and not (self._reader is not None and self._reader.complete)
 
     def _take_what_came(self) -> None:
-        """An answer may be here although the request could not be sent: the server said why, and left."""
+        """An answer may be here although the request could not be sent: the server said why, and left.
+
+        Now or never, so also where there is no room for it.
+        """
         if self._secure:
             return
         with contextlib.suppress(OSError):
-            while self._awaits_more and not self._needs_room:
+            while self._awaits_more:
+                if self._needs_room and self._reader is not None:
+                    self._reader.make_room()
                 count = self._socket.recv_into(self.get_buffer(-1))
                 if not count:
                     return

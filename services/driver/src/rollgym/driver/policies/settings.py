@@ -4,13 +4,15 @@ import difflib
 import re
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from rollgym.driver.settings_model import SettingsModel
 
 KINDS = ("scripted", "openai-responses", "openai-chat")
 _OWN_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
-class PolicySettings(BaseModel):
+class PolicySettings(SettingsModel):
     """What decides an agent's moves. Everything that only shapes the model's answer (temperature, output limits …)
     belongs to the task row's `responses_create_params`."""
 
