@@ -32,19 +32,27 @@ Outcomes = dict[tuple[str, str], list[Outcome]]
 
 def flags(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.drivers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks.drivers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--peer-venv", type=Path, help="virtual environment with nemo-gym 0.7")
     parser.add_argument("--conditions", nargs="+", choices=list(CONDITIONS), default=list(CONDITIONS))
-    parser.add_argument("--tasks", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=64, help="rollouts of each task")
-    parser.add_argument("--concurrency", type=int, default=1024, help="rollouts in flight")
-    parser.add_argument("--messages", type=int, default=80, help="history messages of 2,000 characters")
-    parser.add_argument("--rounds", type=int, default=2, help="runs of each program in each condition, in turn")
-    parser.add_argument("--longer", type=int, default=0, metavar="N", help="one more run of ours, N repeats: memory")
+    parser.add_argument("--tasks", type=_count, default=64)
+    parser.add_argument("--repeats", type=_count, default=64, help="rollouts of each task")
+    parser.add_argument("--concurrency", type=_count, default=1024, help="rollouts in flight")
+    parser.add_argument("--messages", type=_count, default=80, help="history messages of 2,000 characters")
+    parser.add_argument(
+        "--rounds",
+        type=_count,
+        default=2,
+        help="runs of each program in each condition, in turn; the tables show medians",
+    )
+    parser.add_argument("--longer", type=_count, metavar="N", help="one more run of ours, N repeats: memory")
     parser.add_argument("--profile", action="store_true", help="let nemo-gym's `gym eval profile` read our results")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--timeout-s", type=float, default=600.0, help="seconds that one run may take")
+    parser.add_argument("--timeout-s", type=_seconds, default=600.0, help="seconds that one run may take")
     parser.add_argument("--out", type=Path, default=Path("results/drivers"), help="folder for drivers.json")
     options = parser.parse_args(argv)
     if options.longer and SATURATED not in options.conditions:
@@ -53,7 +61,25 @@ def flags(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--profile takes --peer-venv")
     if options.peer_venv is not None and not (options.peer_venv / "bin" / "python").exists():
         parser.error(f"no Python in {options.peer_venv}: make it with benchmarks/drivers/setup_peer.sh")
+    if options.peer_venv is not None and not list(options.peer_venv.glob("lib/python*/site-packages/nemo_gym")):
+        parser.error(f"no nemo-gym in {options.peer_venv}: make it with benchmarks/drivers/setup_peer.sh")
+    if options.out.exists() and not options.out.is_dir():
+        parser.error(f"--out: {options.out} is a file, not a folder")
     return options
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"takes 1 or more, not {text}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"takes more than 0, not {text}")
+    return number
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from benchmarks.drivers.programs import OURS, PEER, PEER_TUNED, Outcome
 
 from rollgym.driver.simulate.figures import RunFigures
 from rollgym.driver.simulate.marks import Mark, median_of
-from rollgym.driver.simulate.tables import table
+from rollgym.driver.simulate.tables import longest_pause, table
 
 SATURATED, CALM = "saturated", "calm"
 MEMORY_MARGIN = 0.10
@@ -32,7 +32,8 @@ class Goal:
 
     what: str
     condition: str
-    figure: Callable[[RunFigures], float]
+    figure: Callable[[RunFigures], float | None]
+    """None where there was nothing to be seen."""
     unit: str
     at_least: float | None = None
     at_most: float | None = None
@@ -42,10 +43,13 @@ class Goal:
         """None where it takes a peer and there is none."""
         value, unit = self.figure(ours), self.unit
         if self.as_ratio:
-            if peer is None or not self.figure(peer):
+            beside = None if peer is None else self.figure(peer)
+            if not beside or value is None:
                 return None
-            value, unit = value / self.figure(peer), f"× of {PEER_TUNED}"
+            value, unit = value / beside, f"× of {PEER_TUNED}"
         bound = f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
+        if value is None:
+            return Mark(f"{self.condition}: {self.what} {bound} {unit}", "there was none", self.at_least is None)
         holds = (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
         return Mark(f"{self.condition}: {self.what} {bound} {unit}", f"{value:,.2f}", holds)
 
@@ -95,8 +99,8 @@ def condition_table(outcomes: Mapping[tuple[str, str], Sequence[Outcome]], condi
                 _beside(run, peer, lambda each: each.rollouts_per_s, "{:,.0f}"),
                 _beside(run, peer, lambda each: each.cpu_ms_per_rollout, "{:.2f}"),
                 f"{run.collections:,}",
-                f"{run.pause_max_ms:,.1f}",
-                f"{run.pause_sum_ms / 1000:.2f}",
+                longest_pause(run),
+                f"{run.pause_sum_ms / 1000:.2f}" if run.collections else "-",
                 f"{run.lag_p99_ms:,.1f}",
                 f"{run.lag_max_ms:,.0f}",
                 f"{run.loop_waited:.0%}",

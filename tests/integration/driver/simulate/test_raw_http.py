@@ -48,6 +48,36 @@ async def test_a_request_in_two_parts_is_one_request(cut: int) -> None:
         await writer.wait_closed()
 
 
+async def test_a_body_in_chunks_is_joined_however_it_is_cut() -> None:
+    request = (
+        b"POST /run HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nA;x=1\r\n0123456789\r\n0\r\n\r\n"
+        b"POST /next HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
+    )
+    async with _serving() as port:
+        for step in (1, 3, 7, 40, len(request)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for at in range(0, len(request), step):
+                writer.write(request[at : at + step])
+                await writer.drain()
+                await asyncio.sleep(0)
+            answers = [await asyncio.wait_for(reader.readuntil(b"}"), 5) for _ in range(2)]
+            told = [answer.partition(b"{")[2] for answer in answers]
+            assert told == [b'"path":"/run","bytes":15}', b'"path":"/next","bytes":2}']
+            writer.close()
+            await writer.wait_closed()
+
+
+async def test_aiohttps_chunks_are_read() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(50):
+            yield b"x" * 10_000
+
+    async with _serving() as port, aiohttp.ClientSession() as http:
+        for _ in range(2):
+            async with http.post(f"http://127.0.0.1:{port}/run", data=parts()) as response:
+                assert await response.json() == {"path": "/run", "bytes": 500_000}
+
+
 async def test_requests_sent_at_once_are_answered_in_order() -> None:
     async with _serving() as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

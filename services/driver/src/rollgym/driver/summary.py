@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from rollgym.common.failures import FailureClass
+from rollgym.common.gc_tuning import GcWatch
 from rollgym.driver.durations import Durations
 from rollgym.driver.intervals import ClusteredMean
 from rollgym.driver.progress import seconds
@@ -56,7 +57,7 @@ def summary_json(report: RunReport) -> dict[str, Any]:
                 {
                     "collections": total.collections,
                     "pause_sum_ms": round(total.pause_sum_s * 1000, 2),
-                    "pause_max_ms": round(total.pause_max_s * 1000, 2),
+                    "pause_max_ms": round(total.pause_max_s * 1000, 2) if total.collections else None,
                     "reclaimed": total.reclaimed,
                 }
                 for total in health.gc.totals
@@ -174,8 +175,7 @@ def _lines(report: RunReport) -> list[str]:
     lines.append(_tokens_line(statistics.tokens, statistics.rows))
     gc = health.gc
     lines.append(
-        f"Garbage collection of the driver: {gc.collections} collection(s), {gc.pause_sum_s * 1000:.1f} ms in all, "
-        f"longest {gc.pause_max_s * 1000:.1f} ms, thresholds {tuple(health.gc_state.gc_thresholds)}, "
+        f"Garbage collection of the driver: {_collections(gc)}, thresholds {tuple(health.gc_state.gc_thresholds)}, "
         f"{health.gc_state.gc_frozen_objects:,} objects frozen"
     )
     if health.longest_stall_phase:
@@ -216,6 +216,13 @@ def _warnings(statistics: RunStatistics) -> list[str]:
         return []
     keys = ", ".join(f"{task}-{rollout}" for task, rollout in statistics.never_ran_keys)
     return [f"{statistics.never_ran} row(s) whose model read no token (first: {keys})"]
+
+
+def _collections(gc: GcWatch) -> str:
+    if not gc.collections:
+        return "no collection"
+    longest = f"longest {gc.pause_max_s * 1000:.1f} ms"
+    return f"{gc.collections} collection(s), {gc.pause_sum_s * 1000:.1f} ms in all, {longest}"
 
 
 def _counted(counts: Any) -> str:

@@ -65,8 +65,9 @@ class RunFigures:
         return sum(generation.pause_sum_ms for generation in self.generations)
 
     @property
-    def pause_max_ms(self) -> float:
-        return max(generation.pause_max_ms for generation in self.generations)
+    def pause_max_ms(self) -> float | None:
+        """None where nothing was collected."""
+        return max((each.pause_max_ms for each in self.generations if each.collections), default=None)
 
 
 @dataclass(frozen=True)

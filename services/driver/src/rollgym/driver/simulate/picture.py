@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from rollgym.driver.simulate.figures import RunFigures
 from rollgym.driver.simulate.measured import Measured
 
 WIDTH, PANEL, GAP = 960.0, 150.0, 46.0
@@ -58,12 +59,16 @@ class _Scale:
             value *= 10
 
 
+def _collected(figures: RunFigures) -> str:
+    if figures.pause_max_ms is None:
+        return "no collection"
+    longest = f"longest {figures.pause_max_ms:,.1f} ms"
+    return f"{figures.collections:,} collections, {figures.pause_sum_ms:,.0f} ms paused, {longest}"
+
+
 def _panel(run: Measured, scale: _Scale, top: float) -> Iterator[str]:
     figures = run.figures
-    caption = (
-        f"lag at most {figures.lag_max_ms:,.0f} ms, {figures.collections:,} collections, "
-        f"{figures.pause_sum_ms:,.0f} ms paused, longest {figures.pause_max_ms:,.1f} ms"
-    )
+    caption = f"lag at most {figures.lag_max_ms:,.0f} ms, {_collected(figures)}"
     yield f'<text x="{LEFT:g}" y="{top - 10:.1f}"><tspan font-weight="600">{escape(figures.name)}</tspan>'
     yield f'<tspan dx="10" fill="{_QUIET}">{escape(caption)}</tspan></text>'
     for value in scale.decades():

@@ -1,7 +1,6 @@
 """The least HTTP/1.1 server that a stand-in needs: whole requests in, pieces of bytes out, nothing copied twice.
 
-A framework would cost more than the driver that it is to load. Not for the open network: no limits, no TLS, no
-chunked requests.
+A framework would cost more than the driver that it is to load. Not for the open network: no limits, no TLS.
 """
 
 from __future__ import annotations
@@ -18,9 +17,12 @@ from typing import Any, cast
 import uvloop
 
 from rollgym.common.binding import BACKLOG, address, bind, raise_open_file_limit, url_of
+from rollgym.common.errors import ConfigurationError
 
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[^\r]*chunked", re.IGNORECASE)
 _HEAD_END = b"\r\n\r\n"
+_LINE_END = b"\r\n"
 _REASONS = {200: b"OK", 204: b"No Content", 404: b"Not Found", 500: b"Internal Server Error"}
 
 
@@ -42,6 +44,7 @@ class Connection(asyncio.Protocol):
         self._needed = 0
         self._head_end = -1
         self._busy = False
+        self._chunked = False
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -68,13 +71,32 @@ class Connection(asyncio.Protocol):
                 return
             found = _CONTENT_LENGTH.search(self._received, 0, self._head_end)
             self._needed = self._head_end + len(_HEAD_END) + (int(found[1]) if found else 0)
+            self._chunked = _CHUNKED.search(self._received, 0, self._head_end) is not None
+        if self._chunked and not self._join_chunks():
+            return
         if len(self._received) < self._needed:
             return
         method, path, _ = bytes(self._received[: self._received.index(b"\r")]).decode("latin-1").split(" ", 2)
         body = bytes(self._received[self._head_end + len(_HEAD_END) : self._needed])
         del self._received[: self._needed]
-        self._needed, self._head_end, self._busy = 0, -1, True
+        self._needed, self._head_end, self._busy, self._chunked = 0, -1, True, False
         self._handle(self, Request(method, path, body))
+
+    def _join_chunks(self) -> bool:
+        """Take the sizes out of a body in chunks, as far as it is here; says whether that is all of it."""
+        received = self._received
+        while (line_end := received.find(_LINE_END, self._needed)) >= 0:
+            size = int(received[self._needed : line_end].partition(b";")[0], 16)
+            start = line_end + len(_LINE_END)
+            end = start + size
+            if len(received) < end + len(_LINE_END):
+                return False
+            del received[end : end + len(_LINE_END)]
+            del received[self._needed : start]
+            self._needed += size
+            if not size:
+                return True
+        return False
 
     def reply(self, pieces: Sequence[bytes], *, status: int = 200) -> None:
         """Answer with a JSON body, given in pieces; to a client that left, nothing."""
@@ -107,7 +129,11 @@ def serve(
     With `exit_with_parent` the end of standard input is an end, too: it comes however the parent ends.
     """
     raise_open_file_limit()
-    listener = bind("127.0.0.1", port)
+    try:
+        listener = bind("127.0.0.1", port)
+    except ConfigurationError as error:
+        print(f"{name}: {error.message}", file=sys.stderr)
+        return 2
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

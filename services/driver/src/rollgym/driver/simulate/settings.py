@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from rollgym.common.errors import ConfigurationError
 from rollgym.driver.config import MAX_CONCURRENCY
+from rollgym.driver.config_loading import load_config
 from rollgym.driver.simulate.latency import FORMS, Latency
 from rollgym.driver.simulate.variants import VARIANTS
 
@@ -77,12 +87,21 @@ class SimulationSettings(BaseModel):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.ceiling and (self.rate or self.retain):
-            raise ValueError("ceiling raises the concurrency of a closed loop: it goes with neither rate nor retain")
+            raise ValueError(
+                "--ceiling raises the concurrency of a closed loop: neither --rate nor --retain goes with it"
+            )
         if self.rate and self.agents > 1:
-            raise ValueError("rate is kept by one agent process: it goes with agents=1")
+            raise ValueError("--rate is kept by one agent process: it goes with --agents 1")
         if self.ceiling_from > self.concurrency and self.ceiling:
-            raise ValueError("ceiling_from is above concurrency, which --ceiling ends with")
+            raise ValueError("--ceiling-from is above --concurrency, which --ceiling ends with")
         return self
+
+    @field_validator("out")
+    @classmethod
+    def _is_a_folder(cls, value: Path) -> Path:
+        if value.exists() and not value.is_dir():
+            raise ValueError(f"{value} is a file, not a folder")
+        return value
 
     @property
     def rollouts(self) -> int:
@@ -90,14 +109,18 @@ class SimulationSettings(BaseModel):
 
 
 def parse_simulation(values: dict[str, Any]) -> SimulationSettings:
-    """Settings from flags. Raises ConfigurationError, one line per problem."""
+    """Settings from flags, those of the driver among them. Raises ConfigurationError, one line per problem."""
     try:
-        return SimulationSettings.model_validate(values)
+        settings = SimulationSettings.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError("\n".join(_problem(item) for item in error.errors(include_url=False))) from None
+    files = {"input_jsonl_fpath": "tasks.jsonl", "output_jsonl_fpath": "rollouts.jsonl"}
+    load_config(None, settings.overrides, {}, files)
+    return settings
 
 
 def _problem(item: Any) -> str:
     location: Sequence[Any] = item["loc"]
     message = item["msg"].removeprefix("Value error, ")
-    return f"--{str(location[0]).replace('_', '-')}: {message}" if location else message
+    given = f" (got {item['input']!s:.80})" if item["type"] != "value_error" else ""  # ours name it themselves
+    return f"--{str(location[0]).replace('_', '-')}: {message}{given}" if location else message

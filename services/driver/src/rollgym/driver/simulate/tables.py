@@ -68,7 +68,7 @@ def built_in_table(run: RunFigures) -> str:
         f"{run.rollouts_per_s:,.1f}",
         _lag(run),
         f"{run.collections:,}",
-        f"{run.pause_max_ms:.1f}",
+        longest_pause(run),
         f"{run.loop_waited:.0%}",
         f"{run.machine_stolen:.1%}",
         f"{run.peak_rss_mb:,.0f}",
@@ -121,6 +121,10 @@ def _row(name: str, run: RunFigures) -> tuple[str, ...]:
         f"{run.machine_stolen:.1%}",
         f"{run.peak_rss_mb:,.0f}",
     )
+
+
+def longest_pause(run: RunFigures) -> str:
+    return "-" if run.pause_max_ms is None else f"{run.pause_max_ms:,.1f}"
 
 
 def _generation(generation: Generation) -> str:
