@@ -18,6 +18,7 @@ from rollgym.common import jsonx
 from rollgym.common.errors import ArtifactError
 from rollgym.common.metrics import ProcessMetrics
 from rollgym.driver.agent import AgentSettings
+from rollgym.driver.artifacts.in_memory import in_memory_remark
 from rollgym.driver.artifacts.journal import journal_line
 from rollgym.driver.artifacts.writer import writing_artifacts
 from rollgym.driver.attempts import AttemptRunner
@@ -87,6 +88,8 @@ class Run:
         self.console.say(f"Reading {survey.tasks} task(s) from {survey.path}")
         plan = await asyncio.to_thread(plan_run, self.config, survey)
         plan.remarks[:0] = remarks
+        if (remark := in_memory_remark(plan.paths.results)) is not None:
+            plan.remarks.append(remark)
         try:
             return await self._run(plan, fleet)
         finally:
