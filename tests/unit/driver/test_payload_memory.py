@@ -1,6 +1,10 @@
 """The bound on payloads in memory: who waits for room, who goes on, and that a slow one holds up nobody for long."""
 
 import asyncio
+import random
+from collections import Counter
+
+import pytest
 
 from rollgym.driver.payload_memory import LARGEST_SHARE, MOST_LOOKS, UNANNOUNCED_BYTES, PayloadMemory, Reservation
 from waiting import eventually
@@ -238,3 +242,34 @@ async def test_a_payload_that_hardly_moves_counts_no_more_at_the_next_look() -> 
         moved = ONE // MOST_LOOKS
         held.look()
         assert memory.used_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whatever_happens_room_is_neither_lost_nor_given_twice(seed: int) -> None:
+    rng, memory, servers = random.Random(seed), memory_for(LARGEST_SHARE, looked_at_every_s=0.005), "abcd"
+    most, served = 0, Counter[str]()
+
+    async def payload(server: str) -> None:
+        nonlocal most
+        with of(memory, server) as held:
+            size = rng.choice([0, 1, ONE // 2, ONE, 5 * ONE, None])
+            if not held.take_now(size):
+                await held.take(size)
+            most = max(most, memory.used_bytes)
+            if rng.random() < 0.5:
+                held.watch(lambda: rng.randrange(3 * ONE))
+            await asyncio.sleep(rng.random() * 0.01)
+            held.arrived()
+            await asyncio.sleep(rng.random() * 0.01)
+        served[server] += 1
+
+    tasks = [asyncio.create_task(payload(rng.choice(servers))) for _ in range(400)]
+    for task in rng.sample(tasks, 100):
+        await asyncio.sleep(0)
+        task.cancel()
+    async with asyncio.timeout(20):
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert served.total() >= 300
+    assert memory.used_bytes == 0
+    assert most <= memory.limit_bytes + len(servers) * 2 * ONE
+    assert all(each.take_now(ONE) for each in [of(memory, "a") for _ in range(LARGEST_SHARE)])
