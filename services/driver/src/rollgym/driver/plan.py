@@ -137,10 +137,10 @@ def _refuse_earlier_run(config: RolloutCollectionConfig, paths: ArtifactPaths) -
     rows_or_manifest = [path for path in _with_content(paths) if path in own]
     if rows_or_manifest and not config.overwrite:
         named = ", ".join(path.name for path in rows_or_manifest)
-        missing = " (but it has no manifest, so it cannot be resumed)" if not paths.manifest.exists() else ""
+        resume = "--resume goes on with it" if paths.manifest.exists() else "It has no manifest and cannot be resumed"
         raise ConfigurationError(
-            f"output_jsonl_fpath: an earlier run's artifacts are there: {named} in {paths.results.parent}{missing}. "
-            "--resume goes on with it, --overwrite replaces it, another --output leaves it alone"
+            f"output_jsonl_fpath: an earlier run's artifacts are there: {named} in {paths.results.parent}. "
+            f"{resume}; --overwrite replaces it, another --output leaves it alone"
         )
 
 
