@@ -101,7 +101,7 @@ PLACES = {
     "output-is-a-folder": Case(prepare=folder_in_the_way, said=("rollouts.jsonl is a folder",)),
     "output-without-a-name": Case(words=("--output", "."), said=("gym: . is a folder; name a file in it",)),
     "output-the-root": Case(words=("--output", "/"), said=("gym: / is a folder; name a file in it",)),
-    "output-below-a-file": Case(prepare=file_as_parent, said=("cannot write", "rollouts.jsonl")),
+    "output-below-a-file": Case(prepare=file_as_parent, said=("cannot write", "is a file, not a folder")),
     "output-not-writable": Case(
         words=("--output", "/proc/rollouts.jsonl"), said=("cannot write /proc/rollouts.jsonl",)
     ),

@@ -103,6 +103,6 @@ class ArtifactPaths:
             if path.exists():
                 os.close(os.open(path, os.O_RDWR))
         except OSError as error:
-            raise ConfigurationError(
-                f"output_jsonl_fpath: cannot write {path}: {error.strerror or error}", path=str(path)
-            ) from error
+            in_the_way = next((parent for parent in path.parents if parent.is_file()), None)
+            why = f"{in_the_way} is a file, not a folder" if in_the_way else error.strerror or error
+            raise ConfigurationError(f"output_jsonl_fpath: cannot write {path}: {why}", path=str(path)) from error
