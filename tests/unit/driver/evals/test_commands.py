@@ -77,7 +77,7 @@ def test_help_says_what_it_does(command: str, capsys: pytest.CaptureFixture[str]
         (("aggregate", "--input", "{run}", "--output", "{folder}", "--overwrite"), "is a folder; name a file in it"),
         (("aggregate", "--input", "{run}", "--output", "."), "is a folder; name a file in it"),
         (("profile", "nowhere.jsonl"), "no results file"),
-        (("profile", "{folder}"), "holds 0 runs"),
+        (("profile", "{folder}"), "holds no run's manifest; name the results file itself: "),
         (("profile", "{run}", "--top", "0"), "1 or more"),
         (("profile", "{run}", "--pass-at", "nan"), "no finite number"),
         (("compare", "{run}"), "B"),
