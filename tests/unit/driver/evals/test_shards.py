@@ -7,7 +7,7 @@ import pytest
 
 from rollgym.common.errors import ConfigurationError
 from rollgym.driver.artifacts.paths import ArtifactPaths
-from rollgym.driver.evals.shards import find_results, index_shards
+from rollgym.driver.evals.shards import index_shards
 from unit.driver.evals.artifacts import result, write_run
 
 
@@ -104,15 +104,3 @@ def test_a_last_line_without_its_end_counts_only_when_it_is_whole(
     run.results.write_text(run.results.read_text() + tail)
     shards = index_shards([run])
     assert (len(shards), len(shards.remarks)) == (rows, remarks)
-
-
-def test_a_pattern_finds_results_and_passes_over_their_companions(tmp_path: Path) -> None:
-    run = write_run(tmp_path, [result(0)], name="a", inputs=[], samples=[])
-    assert find_results([str(tmp_path / "*.jsonl"), str(run.results)]) == [run]
-
-
-@pytest.mark.parametrize(("pattern", "why"), [("no*.jsonl", "no file matches"), ("*_journal.jsonl", "companions")])
-def test_a_pattern_without_results_is_refused(tmp_path: Path, pattern: str, why: str) -> None:
-    write_run(tmp_path, [result(0)])
-    with pytest.raises(ConfigurationError, match=why):
-        find_results([str(tmp_path / pattern)])

@@ -17,10 +17,9 @@ from rollgym.common.errors import ConfigurationError
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.evals.aggregate import RunAggregate, ZeroRules, aggregate, write_entries
 from rollgym.driver.evals.comparison import compare_runs
-from rollgym.driver.evals.locate import run_at
+from rollgym.driver.evals.locate import find_results, run_at
 from rollgym.driver.evals.merge import merge, refuse_output
 from rollgym.driver.evals.profile import profile
-from rollgym.driver.evals.shards import find_results
 from rollgym.driver.evals.tables import aggregate_parts, comparison_parts, profile_parts
 from rollgym.driver.text_tables import as_text
 
@@ -90,7 +89,12 @@ def _aggregate_flags(parser: ArgumentParser) -> None:
     parser.epilog = _AGGREGATE_EPILOG
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.add_argument(
-        "--input", nargs="+", action="extend", required=True, metavar="PATTERN", help="results files of the shards"
+        "--input",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="PATTERN",
+        help="results files of the shards, or folders of one each",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="merged results file; optional for one shard")
     parser.add_argument(

@@ -1,7 +1,8 @@
-"""Which run a person means: the results file itself, or the folder that holds one run."""
+"""Which runs a person means: the results file itself, the folder that holds one run, or all that a pattern matches."""
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +26,25 @@ def run_at(path: Path) -> ArtifactPaths:
     if path.stem.endswith(COMPANIONS) or path.suffix == ".json":
         raise ConfigurationError(f"{path} is no results file, but the companion of one; name that")
     return ArtifactPaths(path)
+
+
+def find_results(patterns: Sequence[str]) -> list[ArtifactPaths]:
+    """Results files that match, each once; companion files that match as well are passed over.
+
+    A folder stands for its one run. Raises ConfigurationError for a pattern without a match.
+    """
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        if Path(pattern).is_dir():
+            found[run_at(Path(pattern)).results] = None
+            continue
+        matches = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))] or [Path(pattern)]
+        results = [path for path in matches if path.is_file() and not path.stem.endswith(COMPANIONS)]
+        if not results:
+            why = "only companions of results files match" if any(map(Path.is_file, matches)) else "no file matches"
+            raise ConfigurationError(f"--input {pattern}: {why}", pattern=pattern)
+        found |= dict.fromkeys(results)
+    return [ArtifactPaths(path) for path in found]
 
 
 def _runs(folder: Path, pattern: str) -> list[Path]:

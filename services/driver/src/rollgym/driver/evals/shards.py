@@ -1,11 +1,10 @@
-"""Results files as one set of rollouts: found by pattern, indexed by key, read in key order, each rollout once.
+"""Results files as one set of rollouts: indexed by key, read in key order, each rollout once.
 
 In memory a row is its key and where it is; its bytes are read when its turn comes. Nothing here knows metrics.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 from array import array
 from collections.abc import Iterator, Sequence
@@ -143,22 +142,6 @@ class _Reader:
             self._opened = shards._file_of[place]
             self._descriptor = os.open(shards.runs[self._opened].results, os.O_RDONLY)
         return os.pread(self._descriptor, shards._length[place], shards._offset[place])
-
-
-def find_results(patterns: Sequence[str]) -> list[ArtifactPaths]:
-    """Results files that match, each once; companion files that match as well are passed over.
-
-    Raises ConfigurationError for a pattern without a match.
-    """
-    found: dict[Path, None] = {}
-    for pattern in patterns:
-        matches = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))] or [Path(pattern)]
-        results = [path for path in matches if path.is_file() and not path.stem.endswith(COMPANIONS)]
-        if not results:
-            why = "only companions of results files match" if any(map(Path.is_file, matches)) else "no file matches"
-            raise ConfigurationError(f"--input {pattern}: {why}", pattern=pattern)
-        found |= dict.fromkeys(results)
-    return [ArtifactPaths(path) for path in found]
 
 
 def index_shards(runs: Sequence[ArtifactPaths], on_duplicate: OnDuplicate = "refuse") -> Shards:
