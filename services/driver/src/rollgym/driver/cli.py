@@ -53,10 +53,9 @@ settings (key=value, ++key=value; also keys of the --config file):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser, run_parser = _parsers()
-    arguments, extra = parser.parse_known_args(words)
+    arguments, extra = _parser().parse_known_args(words)
     if extra:
-        _refuse_unknown(parser, run_parser, arguments, extra)
+        _refuse_unknown(arguments, extra)
     if arguments.run is not _version:  # which logs nothing
         _log_to_stderr(debug=getattr(arguments, "debug", False))
     try:
@@ -95,14 +94,13 @@ def run_main() -> NoReturn:
     raise SystemExit(code)
 
 
-def _parsers() -> tuple[CommandParser, CommandParser]:
-    """The parser of all words, and that of `gym eval run`."""
+def _parser() -> CommandParser:
     purpose = "Collect agent rollouts against RL environments, at high concurrency."
     parser = CommandParser(prog="gym", description=purpose)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     evals = commands.add_parser("eval", help="run evaluations")
     eval_commands = evals.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    run = eval_commands.add_parser(
+    eval_commands.add_parser(
         "run",
         help="collect rollouts for a task file",
         description="Collect rollouts for every task of a file, and write results that can be trusted and resumed.",
@@ -121,7 +119,7 @@ def _parsers() -> tuple[CommandParser, CommandParser]:
     versions = commands.add_parser("version", help="versions of gym and of Python")
     versions.add_argument("--json", action="store_true", help="as JSON")
     versions.set_defaults(run=_version)
-    return parser, run
+    return parser
 
 
 def _define_eval_command(name: str, parser: ArgumentParser) -> None:
@@ -205,11 +203,11 @@ def _head_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
-def _refuse_unknown(parser: CommandParser, run_parser: CommandParser, arguments: Namespace, extra: list[str]) -> None:
+def _refuse_unknown(arguments: Namespace, extra: list[str]) -> None:
     """Take Hydra's ``~key`` and ``+key=value``, wherever they stand; refuse the rest with a suggestion."""
     from rollgym.common.suggestions import did_you_mean
 
-    chosen = run_parser if arguments.run is _eval_run else parser
+    chosen: CommandParser = arguments.parser
     flags = [option for action in chosen._actions for option in action.option_strings]
     for word in extra:
         if arguments.run is not _eval_run or word.startswith("-"):
@@ -265,7 +263,7 @@ def _show_end(report: RunReport, console: Console, *, as_json: bool, require_com
 
 def _flag_settings(arguments: Namespace) -> dict[str, Any]:
     """Flags of `gym eval run` as settings."""
-    own = {"config", "no_serve", "debug", "debug_slow_callbacks", "json", "overrides", "run"}
+    own = {"config", "no_serve", "debug", "debug_slow_callbacks", "json", "overrides", "parser", "run"}
     return {name: value for name, value in vars(arguments).items() if name not in own}
 
 

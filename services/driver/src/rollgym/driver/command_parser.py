@@ -11,15 +11,18 @@ USAGE_EXIT = 2
 
 
 class CommandParser(ArgumentParser):
-    """Errors in one line and exit 2.
+    """Errors in one line and exit 2. A shortened flag is an unknown one: it would change its meaning with a new flag.
+
+    What is parsed has the chosen command's own parser as `parser`, for what is still to be said of its words.
 
     `define` adds what the command takes. It is called once, when the command is chosen, so that what it imports costs
     no other command anything.
     """
 
-    def __init__(self, *args: Any, define: Callable[[ArgumentParser], None] | None = None, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, *, define: Callable[[ArgumentParser], None] | None = None, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
         self._define = define
+        self.set_defaults(parser=self)
 
     def parse_known_args(  # type: ignore[override]  # argparse's own declaration is a set of overloads
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
