@@ -1,10 +1,12 @@
 """From files, overrides and flags to one configuration; every mistake in one line that says what to correct."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from needs import ROOT
 from rollgym.common.errors import ConfigurationError
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.config_loading import load_config, validated
@@ -200,3 +202,26 @@ def test_flags_of_servers_may_hold_numbers() -> None:
         "--x",
         "1.5",
     ]
+
+
+CONTAINER_EVAL = ROOT / "deploy" / "container" / "eval.yaml"
+CONTAINER_VARIABLES = sorted(set(re.findall(r"ROLLGYM_[A-Z_]+", CONTAINER_EVAL.read_text("utf-8"))))
+
+
+def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CONTAINER_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    overrides = ("output_jsonl_fpath=out.jsonl",)  # whose default is the time
+    unset = load_config(CONTAINER_EVAL, overrides, {})
+    for name in CONTAINER_VARIABLES:
+        monkeypatch.setenv(name, "")
+    assert load_config(CONTAINER_EVAL, overrides, {}) == unset
+    assert (unset.num_samples_in_parallel, unset.limit, unset.policy.model) == (64, None, None)
+
+
+def test_a_variable_that_is_set_reaches_the_containers_eval(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"LIMIT": "10", "CONCURRENCY": "8", "MODEL": "7", "HEAD_URL": "http://h:1"}.items():
+        monkeypatch.setenv(f"ROLLGYM_{name}", value)
+    found = load_config(CONTAINER_EVAL, (), {})
+    assert (found.limit, found.num_samples_in_parallel, found.policy.model) == (10, 8, "7")
+    assert found.head_url == "http://h:1"

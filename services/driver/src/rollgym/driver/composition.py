@@ -5,6 +5,7 @@ Importing Hydra takes longer than a small run's first rollout: only a run that h
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rollgym.common.errors import ConfigurationError
+
+ENV_RESOLVER = "rollgym.env"
+"""``${rollgym.env:NAME,DEFAULT}`` is ``oc.env`` that takes an empty variable, as a line ``NAME=`` of .env makes it, for
+one that is not set."""
 
 _OVERRIDE_KEY = re.compile(r"^(?P<mode>\+\+|\+|~)?(?P<key>[\w./@-]+)(=|$)")
 
@@ -38,6 +43,7 @@ def compose_settings(
     else:
         ConfigStore.instance().store(name="rollgym_eval_run", node={})
         folder, name = Path(__file__).parent, "rollgym_eval_run"
+    OmegaConf.register_new_resolver(ENV_RESOLVER, _env, replace=True)
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(version_base=None, config_dir=str(folder)):
@@ -49,6 +55,10 @@ def compose_settings(
     if not isinstance(container, dict):
         raise ConfigurationError(f"{config_file}: must be a mapping of settings, not a {type(container).__name__}")
     return {str(key): value for key, value in container.items()}
+
+
+def _env(name: str, default: Any) -> str | None:
+    return os.environ.get(name) or (None if default is None else str(default))
 
 
 def _check_file(config_file: Path) -> None:
