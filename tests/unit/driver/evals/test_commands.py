@@ -55,6 +55,16 @@ def test_compare_prints_the_verdict_first(run: Path, capsys: pytest.CaptureFixtu
     assert printed(capsys, "compare", run, run)["paired_by"] == "content"
 
 
+def test_compare_names_both_runs_where_their_files_have_one_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = (write_run(tmp_path / name, [result(0)]).results for name in ("first", "second"))
+    assert gym("eval", "compare", a, b) == 0
+    shown = capsys.readouterr().out
+    assert "first/run.jsonl" in shown
+    assert "second/run.jsonl" in shown
+
+
 def test_report_is_written_beside_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys, "report", run)
     assert Path(found["report"]) == run.with_name("run_report.html")

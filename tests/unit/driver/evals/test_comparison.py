@@ -13,7 +13,7 @@ from rollgym.common.errors import ConfigurationError
 from rollgym.driver.artifacts.paths import ArtifactPaths
 from rollgym.driver.evals.comparison import Comparison, compare_runs
 from rollgym.driver.evals.describe import interval_95
-from rollgym.driver.evals.tables import verdict
+from rollgym.driver.evals.tables import told_apart, verdict
 from unit.driver.evals.artifacts import masked, owed, result, write_run
 
 
@@ -141,3 +141,18 @@ def test_a_name_that_is_not_there_is_refused_with_the_closest(
     run = write_run(tmp_path, [result(0)])
     with pytest.raises(ConfigurationError, match=said):
         compare_runs(run, run, **options)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "named"),
+    [
+        ("results/base.jsonl", "results/new.jsonl", ("base.jsonl", "new.jsonl")),
+        ("results/a/run.jsonl", "results/b/run.jsonl", ("a/run.jsonl", "b/run.jsonl")),
+        ("x/a/out/run.jsonl", "x/b/out/run.jsonl", ("a/out/run.jsonl", "b/out/run.jsonl")),
+        ("run.jsonl", "b/run.jsonl", ("run.jsonl", "b/run.jsonl")),
+        ("/x/run.jsonl", "x/run.jsonl", ("/x/run.jsonl", "x/run.jsonl")),
+        ("a/run.jsonl", "a/run.jsonl", ("run.jsonl", "run.jsonl")),
+    ],
+)
+def test_runs_are_named_with_what_tells_them_apart(a: str, b: str, named: tuple[str, str]) -> None:
+    assert told_apart(Path(a), Path(b)) == named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -218,15 +219,16 @@ def verdict(found: Comparison) -> str:
 def _sides(found: Comparison) -> Table:
     columns = ("", "results", f"{found.metric}, pairs", "all rollouts", "expected", "scored", "masked", "failed")
     rows = []
-    for name, side, means in (
-        ("A", found.a, [pair.a.mean for pair in found.pairs]),
-        ("B", found.b, [pair.b.mean for pair in found.pairs]),
+    results_a, results_b = told_apart(found.a.run.results, found.b.run.results)
+    for name, side, results, means in (
+        ("A", found.a, results_a, [pair.a.mean for pair in found.pairs]),
+        ("B", found.b, results_b, [pair.b.mean for pair in found.pairs]),
     ):
         overall, coverage = side.overall(), side.aggregate.coverage()
         rows.append(
             (
                 name,
-                side.run.results.name,
+                results,
                 number(sum(means) / len(means) if means else None),
                 number(overall.mean if overall else None),
                 *(f"{coverage[state]:,}" for state in ("expected", "scored", "masked", "failed")),
@@ -235,6 +237,15 @@ def _sides(found: Comparison) -> Table:
     signs = found.signs()
     title = f"B is higher in {signs['higher']}, lower in {signs['lower']}, the same in {signs['same']} task(s)"
     return table(title, *columns, rows=rows, left=2)
+
+
+def told_apart(a: Path, b: Path) -> tuple[str, str]:
+    """Both files' names, with as much of their paths as tells them apart; the names alone where nothing does."""
+    for length in range(1, max(len(a.parts), len(b.parts)) + 1):
+        ends = Path(*a.parts[-length:]), Path(*b.parts[-length:])
+        if ends[0] != ends[1]:
+            return str(ends[0]), str(ends[1])
+    return a.name, b.name
 
 
 def _pairs(title: str, pairs: Sequence[PairedTask]) -> Table:
