@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollgym.driver.cli import main
-from unit.driver.evals.artifacts import event, owed, result, write_run
+from unit.driver.evals.artifacts import event, failure, owed, result, write_run
 
 
 def gym(*words: object) -> int:
@@ -40,6 +40,23 @@ def test_aggregate_of_one_run_makes_its_own_metrics_anew(run: Path, capsys: pyte
     assert gym("eval", "aggregate", "--input", run) == 0
     assert "run_aggregate_metrics.json" in capsys.readouterr().out
     assert run.with_name("run_aggregate_metrics.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "heading"),
+    [
+        ((), "Reward, over scored rollouts\n"),
+        (("--count-failure-classes-as-zero", "env_busy"), "Reward, over scored rollouts and those counted as 0\n"),
+        (("--count-failure-classes-as-zero", "env_lost"), "Reward, over scored rollouts\n"),
+    ],
+    ids=["scored-only", "some-counted-as-zero", "none-of-that-class"],
+)
+def test_the_heading_says_which_rollouts_the_reward_is_over(
+    tmp_path: Path, flags: tuple[str, ...], heading: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path, [result(0)], inputs=[owed(0), owed(1)], failures=[failure(1, failure_class="env_busy")])
+    assert gym("eval", "aggregate", "--input", run.results, *flags) == 0
+    assert heading in "".join(line.rstrip() + "\n" for line in capsys.readouterr().out.splitlines())
 
 
 def test_profile_takes_a_file_or_the_folder_of_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

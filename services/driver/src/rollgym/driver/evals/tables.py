@@ -74,7 +74,8 @@ def _rewards(agents: Sequence[AgentAggregate]) -> Table:
                 f"{mean.tasks:,}",
             )
             rows.append((name, *cells))
-    return table("Reward, over scored rollouts", *columns, rows=rows)
+    zeros = " and those counted as 0" if any(agent.counted_as_zero for agent in agents) else ""
+    return table(f"Reward, over scored rollouts{zeros}", *columns, rows=rows)
 
 
 def _tries(agent: AgentAggregate) -> list[RenderableType]:
