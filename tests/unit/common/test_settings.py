@@ -51,7 +51,7 @@ def test_flags_are_understood(argv: tuple[str, ...], expected: dict[str, Any]) -
         (("--port", "99999"), "--port"),
         (("--port", "http"), "http"),
         (("--stop-timeout", "0"), "--stop-timeout"),
-        (("--head", "ftp://h"), "--head"),
+        (("--head", "ftp://h"), "takes a URL that begins with http:// or https:// (got 'ftp://h')"),
         (("--gc-thresholds", "0"), "1 or more"),
         (("--gc-thresholds", "1", "--gc-thresholds", "2", "--gc-thresholds", "3", "--gc-thresholds", "4"), "1 to 3"),
         (("--log-level", "loud"), "info"),

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, Settings
 
 from rollgym.common.gc_tuning import GcSettings, GcThresholds
 from rollgym.common.suggestions import did_you_mean
+from rollgym.common.validation_messages import validation_message
 
 
 def service_config(service: str) -> SettingsConfigDict:
@@ -106,10 +107,9 @@ def problems(error: ValidationError, *, flag: bool = False) -> list[str]:
     for item in error.errors(include_url=False):
         where = ".".join(str(part) for part in item["loc"])
         where = "--" + where.replace("_", "-") if flag else where
-        message = re.sub(r"^Value error, ", "", item["msg"])
         secret = re.search(r"token|key|secret|password", where)
         given = "" if item["type"] == "missing" or secret else f" (got {item['input']!r})"
-        lines.append(f"{where or 'settings'}: {message}{given[:200]}")
+        lines.append(f"{where or 'settings'}: {validation_message(item)}{given[:200]}")
     return lines
 
 

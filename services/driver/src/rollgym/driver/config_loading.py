@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from rollgym.common.errors import ConfigurationError
 from rollgym.common.suggestions import did_you_mean
+from rollgym.common.validation_messages import validation_message
 from rollgym.driver.config import RolloutCollectionConfig, ServeSettings
 from rollgym.driver.policies.settings import PolicySettings
 
@@ -97,7 +98,7 @@ def _problem(item: Any, values: Mapping[str, Any]) -> str:
     if item["type"] == "missing":
         flag = {"input_jsonl_fpath": " (--input FILE)", "output_jsonl_fpath": " (--output FILE)"}.get(where, "")
         return f"{where}: is needed{flag}"
-    message = item["msg"].removeprefix("Value error, ")
+    message = validation_message(item)
     given = _value_at(values, location)
     shown = "" if given is None or any(word in where for word in ("key", "token", "secret")) else f" (got {given!r})"
     return f"{where}: {message}{shown[:200]}" if where else message
