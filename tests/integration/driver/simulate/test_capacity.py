@@ -129,7 +129,14 @@ def test_a_ceiling_is_looked_for_up_to_the_concurrency(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_refuses_its_settings_is_told(tmp_path: Path) -> None:
-    ended = _simulate(tmp_path, "--variants", "tuned", "++no_such_setting=1")
+    """What only the driver can find out."""
+    ended = _simulate(tmp_path, "--variants", "tuned", "++policy.kind=no_such_module:Policy")
     assert ended.code == 1
-    assert "no_such_setting" in ended.err
+    assert "no_such_module" in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_settings_that_the_driver_does_not_have_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    ended = _simulate(tmp_path, "--variants", "tuned", "++no_such_setting=1")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("gym: unknown setting 'no_such_setting'")
