@@ -66,31 +66,32 @@ async def test_a_payload_that_does_not_move_is_counted_no_more() -> None:
     assert memory.used_bytes == 0
 
 
-async def test_a_payload_that_moves_counts_until_the_tenth_look() -> None:
-    memory, moved = memory_for(LARGEST_SHARE), 0
+ENOUGH = ONE // MOST_LOOKS + 1
+
+
+@pytest.mark.parametrize(
+    ("moves", "counts_at"),
+    [
+        ([ENOUGH] * MOST_LOOKS, MOST_LOOKS - 1),
+        ([-ENOUGH] * MOST_LOOKS, MOST_LOOKS - 1),
+        ([ONE // 2, 0], 1),
+        ([ENOUGH, ENOUGH - 1], 1),
+        ([0], 0),
+    ],
+    ids=["moves", "moves-out", "stops", "hardly-moves", "stands"],
+)
+async def test_a_payload_counts_while_a_tenth_of_it_moves_from_look_to_look(moves: list[int], counts_at: int) -> None:
+    memory, moved, counted = memory_for(LARGEST_SHARE), 0, 0
     with memory.reservation() as held:
         await held.take(ONE)
         held.watch(lambda: moved)
-        for _ in range(MOST_LOOKS - 1):
-            moved += ONE // MOST_LOOKS + 1
+        for move in moves:
+            moved += move
             memory.on_their_way.discard(held)
             held.look()
-            assert memory.used_bytes == ONE
-        moved += ONE
-        held.look()
-        assert memory.used_bytes == 0
-
-
-async def test_a_payload_that_stops_counts_no_more_at_the_next_look() -> None:
-    memory, moved = memory_for(LARGEST_SHARE), 0
-    with memory.reservation() as held:
-        await held.take(ONE)
-        held.watch(lambda: moved)
-        moved = ONE // 2
-        held.look()
-        assert memory.used_bytes == ONE
-        held.look()
-        assert memory.used_bytes == 0
+            counted += memory.used_bytes == ONE
+    assert counted == counts_at
+    assert memory.used_bytes == 0
 
 
 async def test_a_payload_that_arrived_counts_until_it_is_given_back() -> None:
@@ -98,10 +99,8 @@ async def test_a_payload_that_arrived_counts_until_it_is_given_back() -> None:
     with memory.reservation() as on_its_way, memory.reservation() as here:
         await here.take(ONE)
         here.arrived()
-        await on_its_way.take(ONE)
+        await on_its_way.take(ONE // 2)  # is looked at later than the other would be
         await eventually(lambda: memory.used_bytes == ONE)
-        await asyncio.sleep(0.1)
-        assert memory.used_bytes == ONE
     assert memory.used_bytes == 0
 
 
@@ -234,14 +233,15 @@ async def test_a_server_that_waits_gets_its_due_as_soon_as_it_has_less() -> None
     assert memory.used_bytes == 0
 
 
-async def test_a_payload_that_hardly_moves_counts_no_more_at_the_next_look() -> None:
-    memory, moved = memory_for(LARGEST_SHARE), 0
-    with memory.reservation() as held:
-        await held.take(ONE)
-        held.watch(lambda: moved)
-        moved = ONE // MOST_LOOKS
-        held.look()
-        assert memory.used_bytes == 0
+async def test_an_empty_payload_is_given_back_after_all_others_of_its_server() -> None:
+    memory = memory_for(LARGEST_SHARE)
+    full, empty = of(memory, "a"), of(memory, "a")
+    assert full.take_now(ONE)
+    assert empty.take_now(0)
+    full.give_back()
+    memory.release(0, "a")  # as one does that was cancelled as it was let in
+    empty.give_back()
+    assert memory.used_bytes == 0
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,32 +12,30 @@ from waiting import eventually
 SOON_S = 0.02
 
 
-def rings() -> int:
-    """Timers that the loop holds and that are not cancelled."""
-    scheduled = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
-    return sum(not handle.cancelled() and "_ring" in repr(handle) for handle in scheduled)
+async def test_items_that_come_back_at_their_time_need_no_further_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, timers, pending, rung = asyncio.get_running_loop(), list[asyncio.TimerHandle](), set[int](), Counter[int]()
+    call_at = loop.call_at
 
-
-async def test_items_that_come_back_at_their_time_need_no_further_timer() -> None:
-    rung: Counter[int] = Counter()
+    def counted(when: float, what: Any, *words: Any, **more: Any) -> asyncio.TimerHandle:  # call_later comes here, too
+        handle = call_at(when, what, *words, **more)
+        if getattr(what, "__self__", None) is timer:
+            timers.append(handle)
+        return handle
 
     def expired(item: int) -> None:
         rung[item] += 1
         if rung[item] < 10:
             timer.add(item)
+        pending.add(sum(handle.when() > loop.time() for handle in timers))
 
     timer = SharedTimer[int](SOON_S, expired)
-    most = 0
-    for item in range(20):
-        timer.add(item)
-        await asyncio.sleep(SOON_S / 15)
-        most = max(most, rings())
-    while len(rung) < 20 or min(rung.values()) < 10:
-        await asyncio.sleep(SOON_S / 4)
-        most = max(most, rings())
-    assert most == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "call_at", counted)
+        for item in range(20):
+            timer.add(item)
+        await eventually(lambda: rung.total() == 200)
     assert rung == Counter(dict.fromkeys(range(20), 10))
-    await eventually(lambda: rings() == 0)
+    assert pending == {0}, "while it rings, no other timer is set"
 
 
 async def test_an_item_that_was_taken_out_is_not_rung_for() -> None:

@@ -9,7 +9,7 @@ import pytest
 from integration.driver.bulk_http.posting import Posting, Row
 from integration.driver.bulk_http.scripted_server import PATIENCE_S, Peer, scripted, turns
 from integration.driver.bulk_http.test_sending import OK, ROOMY, SMALL, TOO_MUCH, refusing
-from rollgym.driver.bulk_http.answer import ExchangeError
+from rollgym.driver.bulk_http.answer import Answer, ExchangeError
 from rollgym.driver.bulk_http.client import BulkClient
 from rollgym.driver.payload_memory import LARGEST_SHARE, PayloadMemory, Reservation
 from waiting import eventually
@@ -97,10 +97,12 @@ async def test_a_connection_that_breaks_while_its_body_waits_for_room(
             await posted
 
 
-async def test_a_request_that_breaks_while_its_answer_waits_for_room(bulk: Posting) -> None:
+async def posted_to_one_who_refuses_and_leaves(bulk: Posting, answer: bytes) -> Answer:
+    """A request that breaks while its answer waits for room."""
+
     async def script(peer: Peer) -> None:
         await peer.head()
-        await peer.send(refusing(b"x" * 200_000))
+        await peer.send(answer)
         await turns(20)
         peer.reset()
         over.set()
@@ -112,26 +114,16 @@ async def test_a_request_that_breaks_while_its_answer_waits_for_room(bulk: Posti
         await turns(20)
         for each in held:
             each.give_back()
-        with pytest.raises(ExchangeError, match="broke off"):
-            await posted
+        return await posted
+
+
+async def test_an_answer_of_which_a_part_is_here_when_its_request_breaks(bulk: Posting) -> None:
+    with pytest.raises(ExchangeError, match="broke off"):
+        await posted_to_one_who_refuses_and_leaves(bulk, refusing(b"x" * 200_000))
 
 
 async def test_an_answer_that_is_here_when_its_request_breaks_is_taken_without_room(bulk: Posting) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.head()
-        await peer.send(refusing(ROOMY))
-        await turns(20)
-        peer.reset()
-        over.set()
-
-    over, held = asyncio.Event(), fill(bulk)
-    async with scripted(script) as server:
-        posted = bulk.begin(server.url, Row(TOO_MUCH))
-        await over.wait()
-        await turns(20)
-        for each in held:
-            each.give_back()
-        answer = await posted
+    answer = await posted_to_one_who_refuses_and_leaves(bulk, refusing(ROOMY))
     assert (answer.status, answer.body) == (413, ROOMY)
 
 

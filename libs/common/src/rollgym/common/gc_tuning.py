@@ -32,14 +32,11 @@ def _valid_thresholds(value: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return value
 
 
-def _is_boolean(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
 def _numbers(value: Any) -> Any:
     if isinstance(value, list | tuple) and list(value) in ([None], ["null"]):
         return None  # how a flag's ``null`` arrives
-    if isinstance(value, str) or not isinstance(value, Sequence | None) or any(map(_is_boolean, value or ())):
+    given = () if value is None else value
+    if isinstance(given, str) or not isinstance(given, Sequence) or any(isinstance(each, bool) for each in given):
         raise ValueError("takes 1 to 3 whole numbers, for example [50000, 50, 100], or null for Python's own")
     return value
 

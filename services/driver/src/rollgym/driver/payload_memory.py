@@ -16,7 +16,7 @@ from typing import Self
 from rollgym.driver.shared_timer import SharedTimer
 
 LIMIT_BYTES = 16 * 1024 * 1024
-"""Enough to keep loop and disk busy. With more, rows leave the processor's cache before they are written."""
+"""Enough to keep loop and disk busy, and so little that a short run fills it as a long one does."""
 LOOKED_AT_EVERY_S = 1.0
 MOST_LOOKS = 10
 LARGEST_SHARE = 8
@@ -138,7 +138,8 @@ class PayloadMemory:
 
     def acquire_now(self, size: int, server: str) -> bool:
         """Take `size` bytes where there is room, and nobody waits who goes first."""
-        if server in self._waiting or not (self._is_owed(server) or (not self._waiting and self._fits(size))):
+        free = not self._waiting and self._fits(size)
+        if server in self._waiting or not (free or self._is_owed(server)):
             return False
         self._take(size, server)
         return True
@@ -146,13 +147,10 @@ class PayloadMemory:
     def release(self, size: int, server: str) -> None:
         """Give `size` bytes back, and let those go on who may now."""
         self.used_bytes -= size
-        left = self._used_by[server] - size
+        left = self._used_by.pop(server, 0) - size  # a server of empty payloads has no entry
         if left:
             self._used_by[server] = left
-        else:
-            del self._used_by[server]
-        if self._waiting:
-            self._let_in()
+        self._let_in()
 
     def _let_in(self) -> None:
         """One after the other, each time of the server that has the least."""
@@ -171,7 +169,8 @@ class PayloadMemory:
 
     def _take(self, size: int, server: str) -> None:
         self.used_bytes += size
-        self._used_by[server] = self._used_by.get(server, 0) + size
+        if size:
+            self._used_by[server] = self._used_by.get(server, 0) + size
 
     def _is_owed(self, server: str) -> bool:
         """Whether the server has less than its due, which it gets however full the memory is."""

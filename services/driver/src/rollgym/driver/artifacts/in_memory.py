@@ -10,7 +10,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 def in_memory_remark(results: Path, mounts: Path = _MOUNTS) -> str | None:
     """A sentence for the person who asked for results there; None where they are on a disk, or nobody can tell."""
-    folder = results.absolute().parent
+    folder = results.parent.resolve()
     try:
         kind = _file_system(folder, mounts.read_text())
     except OSError:

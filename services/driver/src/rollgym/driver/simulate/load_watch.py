@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rollgym.driver.simulate.figures import interpolated
 from rollgym.driver.simulate.processes import MachineCpu, ServerProcess, machine_cpu
@@ -15,8 +15,9 @@ INTERVAL_S = 0.2
 class LoadWatch:
     """Watches while it is entered; then tells about any time within."""
 
-    def __init__(self, servers: Sequence[ServerProcess]) -> None:
+    def __init__(self, servers: Sequence[ServerProcess], read_machine: Callable[[], MachineCpu] = machine_cpu) -> None:
         self._servers = servers
+        self._read_machine = read_machine
         self._at: list[float] = []
         self._machine: list[MachineCpu] = []
         self._used: list[list[float]] = [[] for _ in servers]
@@ -62,6 +63,6 @@ class LoadWatch:
 
     def _read(self) -> None:
         self._at.append(time.time())
-        self._machine.append(machine_cpu())
+        self._machine.append(self._read_machine())
         for server, used in zip(self._servers, self._used, strict=True):
             used.append(server.cpu_s())

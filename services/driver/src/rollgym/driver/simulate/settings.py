@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from rollgym.common.errors import ConfigurationError
+from rollgym.common.validation_messages import validation_message
 from rollgym.driver.config import MAX_CONCURRENCY
 from rollgym.driver.config_loading import load_config
 from rollgym.driver.simulate.latency import FORMS, Latency
@@ -121,6 +122,6 @@ def parse_simulation(values: dict[str, Any]) -> SimulationSettings:
 
 def _problem(item: Any) -> str:
     location: Sequence[Any] = item["loc"]
-    message = item["msg"].removeprefix("Value error, ")
+    message = validation_message(item)
     given = f" (got {item['input']!s:.80})" if item["type"] != "value_error" else ""  # ours name it themselves
     return f"--{str(location[0]).replace('_', '-')}: {message}{given}" if location else message
