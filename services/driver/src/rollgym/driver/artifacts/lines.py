@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollgym.common.errors import ArtifactError
+from rollgym.driver.artifacts.page_cache import growing_file
 
 BLOCK_BYTES = 1 << 20
 _PIECES_AT_ONCE = 512
@@ -111,6 +112,7 @@ class LineAppender:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
             raise ArtifactError(f"cannot open {path}: {error.strerror}", path=str(path)) from error
+        self._file = growing_file(self._descriptor)
 
     def append(self, *parts: bytes) -> None:
         """Write one line made of `parts`, plus its newline."""
@@ -135,6 +137,7 @@ class LineAppender:
                 f"cannot write {self.path}: {error.strerror}; the run can go on with --resume once there is room",
                 path=str(self.path),
             ) from error
+        self._file.grew(written)
 
     def sync(self) -> None:
         """Have the lines on the disk itself. Raises ArtifactError."""

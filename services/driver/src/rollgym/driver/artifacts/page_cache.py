@@ -1,0 +1,58 @@
+"""A file that only grows, written to disk as it grows and let go from the kernel's page cache.
+
+The kernel would keep gigabytes of results, which nobody reads before the run's end: pages that count as a container's
+memory, that others had in the cache, that a virtual machine gets dearly from its host, that one long fsync writes out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+STEP_BYTES = 16 * 1024 * 1024
+"""So much is written between two pieces of advice."""
+
+Advise = Callable[[int, int], None]
+
+
+class GrowingFile:
+    """Tells the kernel that it may let go of what was written so far: what is not on disk yet goes there, what is goes.
+
+    So a page is gone with the second or a later piece of advice. Advice takes long where the disk is slower than the
+    writer: it is given half of the time at the most, and what is written meanwhile goes to disk when the kernel likes.
+    """
+
+    def __init__(
+        self, size: int, advise: Advise, step_bytes: int = STEP_BYTES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`advise(offset, length)` takes bytes; `size` is what the file has already, and that stays where it is."""
+        self._size, self._advise, self._step_bytes, self._clock = size, advise, step_bytes, clock
+        self._begin = self._advised = -(-size // step_bytes) * step_bytes
+        self._not_before = 0.0
+
+    def grew(self, count: int) -> None:
+        """`count` more bytes were written at its end."""
+        self._size += count
+        end = self._size - self._size % self._step_bytes
+        if end > self._advised and (now := self._clock()) >= self._not_before:
+            self._advise(self._begin, end - self._begin)
+            self._advised = end
+            done = self._clock()
+            self._not_before = done + (done - now)
+
+
+def growing_file(descriptor: int) -> GrowingFile:
+    """Of an open file. Where there is no such advice, or the file takes none, nothing is done."""
+    advice = getattr(os, "POSIX_FADV_DONTNEED", None)
+
+    def advise(offset: int, length: int) -> None:
+        nonlocal advice
+        if advice is None:
+            return
+        try:
+            os.posix_fadvise(descriptor, offset, length, advice)
+        except OSError:
+            advice = None
+
+    return GrowingFile(os.fstat(descriptor).st_size, advise)

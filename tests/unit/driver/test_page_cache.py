@@ -1,0 +1,99 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from rollgym.driver.artifacts.lines import LineAppender
+from rollgym.driver.artifacts.page_cache import STEP_BYTES, GrowingFile, growing_file
+
+
+class Kernel:
+    """Notes each piece of advice, which takes `takes_s`."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.takes_s = 0.0
+        self.advised: list[tuple[int, int]] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def advise(self, offset: int, length: int) -> None:
+        self.advised.append((offset, length))
+        self.now += self.takes_s
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel()
+
+
+def file_of(kernel: Kernel, size: int = 0) -> GrowingFile:
+    return GrowingFile(size, kernel.advise, step_bytes=10, clock=kernel.clock)
+
+
+def test_advice_is_given_of_whole_steps_and_again_of_those_before(kernel: Kernel) -> None:
+    file = file_of(kernel)
+    file.grew(9)
+    assert kernel.advised == []
+    file.grew(1)
+    assert kernel.advised == [(0, 10)]
+    file.grew(95)
+    assert kernel.advised[1:] == [(0, 100)]
+    file.grew(4)
+    assert len(kernel.advised) == 2, "no step was completed"
+
+
+def test_what_was_in_the_file_before_stays_in_the_cache(kernel: Kernel) -> None:
+    file = file_of(kernel, size=25)
+    file.grew(9)
+    assert kernel.advised == []
+    file.grew(10)
+    assert kernel.advised == [(30, 10)]
+
+
+def test_slow_advice_gets_half_of_the_time_at_the_most(kernel: Kernel) -> None:
+    file = file_of(kernel)
+    kernel.takes_s = 3.0
+    file.grew(10)
+    for _ in range(5):
+        kernel.now += 0.5
+        file.grew(10)
+    assert kernel.advised == [(0, 10)]
+    kernel.now += 0.5
+    file.grew(10)
+    assert kernel.advised == [(0, 10), (0, 70)]
+
+
+def test_a_file_that_takes_no_advice_is_left_alone() -> None:
+    reading, writing = os.pipe()
+    try:
+        file = growing_file(writing)
+        file.grew(STEP_BYTES)
+        file.grew(STEP_BYTES)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="needs Linux, to ask what is in the page cache")
+def test_rows_that_were_written_leave_the_page_cache_and_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    appender = LineAppender(path)
+    line = b"x" * (STEP_BYTES // 4 - 1)
+    written = 0
+    with path.open("rb") as file:
+        while written < 400 and (not written or cached(file.fileno())):
+            appender.append(line)
+            written += 1
+    appender.close()
+    assert 4 <= written < 400, "the first page was in the cache all along"
+    assert path.read_bytes() == (line + b"\n") * written
+
+
+def cached(descriptor: int) -> bool:
+    """Whether the file's first page can be read without its disk."""
+    try:
+        return os.preadv(descriptor, [bytearray(16)], 0, os.RWF_NOWAIT) > 0
+    except BlockingIOError:
+        return False
