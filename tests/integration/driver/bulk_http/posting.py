@@ -6,11 +6,13 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from integration.driver.bulk_http.scripted_server import PATIENCE_S, turns
 from rollgym.driver.bulk_http.answer import Answer
 from rollgym.driver.bulk_http.client import BulkClient
+from rollgym.driver.bulk_http.connection import FileRange
 from rollgym.driver.payload_memory import PayloadMemory
 
 ROW = b'{"reward": 1.0}'
@@ -34,6 +36,9 @@ class Row:
     async def room(self) -> None:
         await self.memory.take(self.size)
 
+    def in_file(self) -> FileRange | None:
+        return None
+
     def read(self) -> bytes:
         self.reads += 1
         return self._content
@@ -45,6 +50,22 @@ class Row:
         assert self.sent_after is None, "said to be sent twice"
         self.sent_after = self.reads
         self.memory.give_back()
+
+
+class FiledRow(Row):
+    """A body whose bytes stand in a file, between others."""
+
+    def __init__(self, content: bytes, folder: Path) -> None:
+        super().__init__(content)
+        self.path = folder / f"{id(self)}.jsonl"
+        self.path.write_bytes(b"before" + content + b"behind")
+        self._file = self.path.open("rb")
+
+    def in_file(self) -> FileRange | None:
+        return FileRange(self._file.fileno(), len(b"before"), self.size)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class Posting:

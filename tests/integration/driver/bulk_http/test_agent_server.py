@@ -56,6 +56,14 @@ async def test_a_row_with_its_attempt_is_posted_and_the_answer_is_its_body(bulk:
     assert requests[0].endswith(b'\r\n\r\n{"_ng_task_index":0,"_ng_attempt_index":1}')
 
 
+async def test_a_first_attempt_is_posted_as_the_row_stands_in_its_file(bulk: Posting, row: OwedRow) -> None:
+    requests: list[bytes] = []
+    first = OwedRow(row.rows, Attempt(position=0, key=(0, 0), number=0))
+    async with scripted(answering(OK + b"\r\n{}", requests)) as server:
+        assert await post(bulk, server.url.removesuffix("/run"), first) == b"{}"
+    assert requests[0].endswith(b"\r\n\r\n" + SENT)
+
+
 @pytest.mark.parametrize(
     ("answer", "says", "terminal"),
     [
@@ -121,8 +129,12 @@ async def test_a_server_whose_answers_stop_keeps_no_other_servers_rollout_waitin
     assert memory.used_bytes == 0
 
 
+@pytest.mark.parametrize("attempt", [0, 1])
 @pytest.mark.parametrize("change", ["gone", "shorter"])
-async def test_a_row_that_is_not_there_any_more_is_no_agents_fault(bulk: Posting, row: OwedRow, change: str) -> None:
+async def test_a_row_that_is_not_there_any_more_is_no_agents_fault(
+    bulk: Posting, row: OwedRow, change: str, attempt: int
+) -> None:
+    row = OwedRow(row.rows, Attempt(position=0, key=(0, 0), number=attempt))
     if change == "gone":
         row.rows.path.unlink()
     else:

@@ -1,13 +1,17 @@
-"""Requests that servers read slowly, in part or not at all."""
+"""Requests that servers read slowly, in part or not at all, from memory and from a file."""
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
-from integration.driver.bulk_http.posting import Posting, Row
+from integration.driver.bulk_http.posting import FiledRow, Posting, Row
 from integration.driver.bulk_http.scripted_server import Peer, scripted, turns
 from rollgym.driver.bulk_http.answer import ExchangeError
+from rollgym.driver.bulk_http.connection import FileRange
 
 OK = b"HTTP/1.1 200 OK\r\n"
 SMALL = OK + b"Content-Length: 2\r\n\r\n{}"
@@ -16,13 +20,22 @@ TOO_MUCH = b"[" + b"x" * (24 << 20) + b"]"
 ROOMY = b"x" * 30_000
 
 
+@pytest.fixture(params=["from memory", "from a file"])
+def row_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[bytes], Row]]:
+    with ExitStack() as files:
+        if request.param == "from memory":
+            yield Row
+        else:
+            yield lambda content: files.enter_context(closing(FiledRow(content, tmp_path)))
+
+
 def refusing(body: bytes, *headers: bytes) -> bytes:
     return b"\r\n".join([b"HTTP/1.1 413 Too Large", b"Content-Length: %d" % len(body), *headers, b"", body])
 
 
-async def test_a_request_is_sent_once_the_kernel_has_all_of_it(bulk: Posting) -> None:
+async def test_a_request_is_sent_once_the_kernel_has_all_of_it(bulk: Posting, row_of: Callable[[bytes], Row]) -> None:
     half = len(TOO_MUCH) // 2
-    row = Row(TOO_MUCH)
+    row = row_of(TOO_MUCH)
     received = []
 
     async def script(peer: Peer) -> None:
@@ -46,23 +59,50 @@ async def test_a_request_is_sent_once_the_kernel_has_all_of_it(bulk: Posting) ->
         assert len(server.peers) == 1
 
 
-async def test_a_small_request_is_sent_at_once(bulk: Posting) -> None:
+async def test_a_small_request_is_sent_at_once(bulk: Posting, row_of: Callable[[bytes], Row]) -> None:
+    """From a file it is not even read."""
     async with scripted() as server:
-        row = Row()
+        row = row_of(ROOMY)
         posted = bulk.begin(server.url, row)
         peer = await server.accept()
-        await peer.head()
-        assert row.sent_after == 1
+        assert b"Content-Length: 30000\r\n" in await peer.head()
+        assert await peer.body(len(ROOMY)) == ROOMY
+        assert row.sent_after == row.reads == (0 if isinstance(row, FiledRow) else 1)
         await peer.send(SMALL)
         await posted
 
 
+async def test_what_the_kernel_cannot_send_from_is_read(bulk: Posting) -> None:
+    reading, writing = os.pipe()
+
+    class InPipe(Row):
+        def in_file(self) -> FileRange:
+            return FileRange(reading, 0, self.size)
+
+    async def script(peer: Peer) -> None:
+        requests.append(await peer.request())
+        await peer.send(SMALL)
+
+    requests: list[bytes] = []
+    try:
+        async with scripted(script) as server:
+            row = InPipe(ROOMY)
+            assert (await bulk.post(server.url, row)).status == 200
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert (row.reads, row.sent_after) == (1, 1)
+    assert [request.partition(b"\r\n\r\n")[2] for request in requests] == [ROOMY]
+
+
 @pytest.mark.parametrize("pieces", [1, 2], ids=["in one piece", "head and body"])
 @pytest.mark.parametrize("size", [10, 30_000, 300_000])
-async def test_an_answer_before_the_request_was_read_is_one(bulk: Posting, size: int, pieces: int) -> None:
+async def test_an_answer_before_the_request_was_read_is_one(
+    bulk: Posting, row_of: Callable[[bytes], Row], size: int, pieces: int
+) -> None:
     """The connection is not used again: the rest of the request would be taken for the next one."""
     head, body = refusing(b"x" * size)[:-size], b"x" * size
-    row = Row(TOO_MUCH)
+    row = row_of(TOO_MUCH)
 
     async def script(peer: Peer) -> None:
         await peer.head()
@@ -80,7 +120,7 @@ async def test_an_answer_before_the_request_was_read_is_one(bulk: Posting, size:
 @pytest.mark.parametrize("ends", [Peer.close, Peer.reset], ids=["closed", "reset"])
 @pytest.mark.parametrize("size", [10, 30_000])
 async def test_an_answer_of_a_server_that_then_leaves_is_read(
-    bulk: Posting, size: int, ends: Callable[[Peer], None]
+    bulk: Posting, row_of: Callable[[bytes], Row], size: int, ends: Callable[[Peer], None]
 ) -> None:
     """With something unread on its side, its end breaks the connection while the client is still sending."""
 
@@ -91,7 +131,7 @@ async def test_an_answer_of_a_server_that_then_leaves_is_read(
         ends(peer)
 
     async with scripted(script) as server:
-        answer = await bulk.post(server.url, Row(TOO_MUCH))
+        answer = await bulk.post(server.url, row_of(TOO_MUCH))
         assert (answer.status, answer.body) == (413, b"x" * size)
 
 
@@ -101,7 +141,9 @@ async def test_an_answer_of_a_server_that_then_leaves_is_read(
     ids=["nothing", "half a head", "half a body"],
 )
 @pytest.mark.parametrize("ends", ["closes", "resets", "ends its side"])
-async def test_a_server_that_leaves_while_the_request_is_sent(bulk: Posting, said: bytes, ends: str) -> None:
+async def test_a_server_that_leaves_while_the_request_is_sent(
+    bulk: Posting, row_of: Callable[[bytes], Row], said: bytes, ends: str
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.head()
         await turns(20)
@@ -114,7 +156,7 @@ async def test_a_server_that_leaves_while_the_request_is_sent(bulk: Posting, sai
             peer.end_side()
             await left.wait()
 
-    left, row = asyncio.Event(), Row(TOO_MUCH)
+    left, row = asyncio.Event(), row_of(TOO_MUCH)
     async with scripted(script) as server:
         with pytest.raises(ExchangeError):
             await bulk.post(server.url, row)

@@ -10,6 +10,7 @@ from rollgym.common.errors import AgentRequestFailed, ArtifactError
 from rollgym.common.redaction import redact_text
 from rollgym.driver.bulk_http.answer import ExchangeError
 from rollgym.driver.bulk_http.client import BulkClient
+from rollgym.driver.bulk_http.connection import FileRange
 from rollgym.driver.http_client import MAX_ANSWER_BYTES, descriptors_error, excerpt, out_of_descriptors
 from rollgym.driver.owed_row import OwedRow
 from rollgym.driver.payload_memory import PayloadMemory, Reservation
@@ -34,18 +35,29 @@ class _RowBody(Reservation):
     async def room(self) -> None:
         await self.take(self.size)
 
+    def in_file(self) -> FileRange | None:
+        """Raises ArtifactError, as `read` does."""
+        try:
+            place = self._row.place()
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return None if place is None else FileRange(*place)
+
     def read(self) -> bytes:
         """Raises ArtifactError: a row that cannot be read, or is not as long as it was, is no agent's fault."""
         try:
             content = self._row.read()
         except OSError as error:
-            raise ArtifactError(f"cannot read a row of {self._row.rows.path}: {error.strerror}") from error
+            raise self._unreadable(error) from error
         if len(content) != self.size:
             raise ArtifactError(f"{self._row.rows.path} is no longer what it was")
         return content
 
     def sent(self) -> None:
         self.give_back()
+
+    def _unreadable(self, error: OSError) -> ArtifactError:
+        return ArtifactError(f"cannot read a row of {self._row.rows.path}: {error.strerror}")
 
 
 async def post_run(
@@ -58,8 +70,8 @@ async def post_run(
 ) -> bytes | bytearray:
     """Send a row to the agent server at `url`; returns the body of its answer.
 
-    The row is read when there is a connection, and room in `sending`, and let go once it is sent. The answer is
-    received when `memory` has room.
+    The row is sent when there is a connection, and room in `sending` for what the kernel may leave of it; a first
+    attempt's goes from its file. The answer is received when `memory` has room.
     Raises AgentRequestFailed (`terminal` where the answer was a 4xx that a repeat gets again), PayloadTooLarge for an
     answer over `limit_bytes`, ArtifactError where the row cannot be read. Cancellation closes the connection, which an
     agent server can notice.

@@ -102,9 +102,14 @@ class MaterializedRows:
 
     def read(self, position: int) -> bytes:
         """The bytes of one row. Read here and now: the file was just written, or just indexed, and is cached."""
+        descriptor, offset, size = self.place(position)
+        return os.pread(descriptor, size, offset)
+
+    def place(self, position: int) -> tuple[int, int, int]:
+        """Where one row is: the open file's descriptor, offset and size in bytes."""
         if self._descriptor < 0:
             self._descriptor = os.open(self.path, os.O_RDONLY)
-        return os.pread(self._descriptor, self.size(position), self.offsets[position])
+        return self._descriptor, self.offsets[position], self.size(position)
 
     def size(self, position: int) -> int:
         """Bytes of one row, without its line end."""

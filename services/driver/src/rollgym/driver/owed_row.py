@@ -31,6 +31,10 @@ class OwedRow(msgspec.Struct, frozen=True, gc=False):
         number = self.attempt.number
         return row if number == 0 else row[:-1] + _attempt_index(number) + b"}"
 
+    def place(self) -> tuple[int, int, int] | None:
+        """Descriptor, offset and size in bytes of just what `read` returns; None where that stands in no file."""
+        return None if self.attempt.number else self.rows.place(self.attempt.position)
+
     @property
     def size(self) -> int:
         """Bytes that `read` returns."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rollgym.common.errors import PayloadTooLarge
 from rollgym.driver.bulk_http.answer import Answer, AnswerReader, ExchangeError
@@ -24,7 +25,17 @@ _HEAD_BYTES = 4 * 1024
 """So much is received of an answer before anyone has counted its body."""
 _RECEIVED_AT_ONCE = 4
 """So many times a body is received in one turn of the loop."""
+_MORE_FOLLOWS: int | None = getattr(socket, "MSG_MORE", None)
+"""On Linux: what is sent now waits in the kernel for what follows. Elsewhere no body goes from its file."""
 _NO_ANSWER = "the server closed the connection without an answer"
+
+
+class FileRange(NamedTuple):
+    """Where some bytes of an open file are."""
+
+    descriptor: int
+    offset: int
+    size: int
 
 
 class OutgoingBody(Protocol):
@@ -39,6 +50,9 @@ class OutgoingBody(Protocol):
 
     async def room(self) -> None:
         """Take room for it in memory, as soon as there is some."""
+
+    def in_file(self) -> FileRange | None:
+        """Where the kernel finds just what `read` returns; None where that has to be made."""
 
     def read(self) -> bytes: ...
 
@@ -133,14 +147,35 @@ class Connection(asyncio.BufferedProtocol):
             self._reader = self._memory = self._outgoing = self._problem = self._waiter = None
 
     def _send(self, transport: asyncio.Transport, head: bytes, body: OutgoingBody) -> None:
+        taken = self._send_from_file(head, body)
+        if taken == len(head) + body.size:
+            body.sent()
+            return
         content = body.read()
-        transport.writelines([head, content] if content else [head])  # asyncio would try to send nothing for ever
+        rest = (memoryview(head)[taken:], memoryview(content)[max(0, taken - len(head)) :])
+        transport.writelines([part for part in rest if part])  # asyncio would try to send nothing for ever
         if transport.get_write_buffer_size() and not self._sending:
             transport.set_write_buffer_limits(high=0)  # what has it look: in Python 3.12 and 3.13 writelines does not
         if self._sending:
             body.watch(transport.get_write_buffer_size)
         else:
             body.sent()
+
+    def _send_from_file(self, head: bytes, body: OutgoingBody) -> int:
+        """Have the kernel take head and body as they lie in the page cache; how many bytes it took.
+
+        Whatever it does not take is the transport's to send, and what is wrong, the transport's to notice.
+        """
+        if _MORE_FOLLOWS is None or self._secure or (file := body.in_file()) is None:
+            return 0
+        taken = 0
+        try:
+            taken = self._socket.send(head, _MORE_FOLLOWS)
+            if taken == len(head):
+                taken += os.sendfile(self._socket.fileno(), file.descriptor, file.offset, file.size)
+        except OSError:
+            pass
+        return taken
 
     def _complete_reader(self) -> AnswerReader | None:
         """The reader of a complete answer, None while more has to come. Raises the exchange's problem."""
