@@ -38,8 +38,8 @@ def test_advice_is_given_of_whole_steps_and_again_of_those_before(kernel: Kernel
     assert kernel.advised == []
     file.grew(1)
     assert kernel.advised == [(0, 10)]
-    file.grew(95)
-    assert kernel.advised[1:] == [(0, 100)]
+    file.grew(25)
+    assert kernel.advised[1:] == [(0, 30)]
     file.grew(4)
     assert len(kernel.advised) == 2, "no step was completed"
 
@@ -52,17 +52,22 @@ def test_what_was_in_the_file_before_stays_in_the_cache(kernel: Kernel) -> None:
     assert kernel.advised == [(30, 10)]
 
 
-def test_slow_advice_gets_half_of_the_time_at_the_most(kernel: Kernel) -> None:
+def test_slow_advice_gets_a_quarter_of_the_time_and_two_steps_more_at_once(kernel: Kernel) -> None:
     file = file_of(kernel)
-    kernel.takes_s = 3.0
+    kernel.takes_s = 2.0
     file.grew(10)
     for _ in range(5):
-        kernel.now += 0.5
+        kernel.now += 1.0
         file.grew(10)
     assert kernel.advised == [(0, 10)]
-    kernel.now += 0.5
+    kernel.now += 1.0
     file.grew(10)
-    assert kernel.advised == [(0, 10), (0, 70)]
+    assert kernel.advised == [(0, 10), (0, 30)], "of 70 bytes"
+    kernel.takes_s = 0.0
+    kernel.now += 6.0
+    file.grew(1)
+    file.grew(1)
+    assert kernel.advised[2:] == [(0, 50), (0, 70)], "what was left is caught up with"
 
 
 def test_a_file_that_takes_no_advice_is_left_alone() -> None:

@@ -12,6 +12,10 @@ from collections.abc import Callable
 
 STEP_BYTES = 16 * 1024 * 1024
 """So much is written between two pieces of advice."""
+_STEPS_AT_ONCE = 2
+"""So many steps more than last time a piece of advice is about: what was not written out for long is not, at once."""
+_RESTS = 3
+"""After a piece of advice there is none for three times as long as that took."""
 
 Advise = Callable[[int, int], None]
 
@@ -20,7 +24,7 @@ class GrowingFile:
     """Tells the kernel that it may let go of what was written so far: what is not on disk yet goes there, what is goes.
 
     So a page is gone with the second or a later piece of advice. Advice takes long where the disk is slower than the
-    writer: it is given half of the time at the most, and what is written meanwhile goes to disk when the kernel likes.
+    writer, who waits for it: a quarter of the time at the most. The rest goes to disk when the kernel likes.
     """
 
     def __init__(
@@ -36,10 +40,10 @@ class GrowingFile:
         self._size += count
         end = self._size - self._size % self._step_bytes
         if end > self._advised and (now := self._clock()) >= self._not_before:
-            self._advise(self._begin, end - self._begin)
-            self._advised = end
+            self._advised = min(end, self._advised + _STEPS_AT_ONCE * self._step_bytes)
+            self._advise(self._begin, self._advised - self._begin)
             done = self._clock()
-            self._not_before = done + (done - now)
+            self._not_before = done + _RESTS * (done - now)
 
 
 def growing_file(descriptor: int) -> GrowingFile:
