@@ -29,8 +29,11 @@ class Row:
         self.reads = 0
         self.sent_after: int | None = None
         """How many times it had been read when the kernel had it; None as long as it has not."""
+        self.before_room: Callable[[], None] = lambda: None
+        """Called between the choice of a connection and the request's start."""
 
     def room_now(self) -> bool:
+        self.before_room()
         return self.memory.take_now(self.size)
 
     async def room(self) -> None:

@@ -3,10 +3,13 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
+import uvloop
 
-from integration.driver.bulk_http.posting import Posting, Row, posting
+from integration.driver.bulk_http.posting import FiledRow, Posting, Row, posting
 from integration.driver.bulk_http.scripted_server import Peer, full_listener, listening_socket, scripted, turns
 from rollgym.driver.bulk_http import client as client_module
 from rollgym.driver.bulk_http.answer import ExchangeError
@@ -49,6 +52,20 @@ async def test_what_comes_behind_an_answer_is_nobodys(bulk: Posting, answer: byt
         for _ in range(3):
             assert (await bulk.post(server.url)).body == body
         assert len(server.peers) == 3
+
+
+def test_on_uvloop(tmp_path: Path) -> None:
+    """Library callers bring their own event loop."""
+
+    async def main() -> None:
+        async with posting() as bulk, scripted(answering) as server:
+            with closing(FiledRow(b"x" * 300_000, tmp_path)) as filed:
+                for row in (Row(), filed, Row(b"x" * 300_000)):
+                    assert (await bulk.post(server.url, row)).body == b"{}"
+            assert len(server.peers) == 1
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
 
 
 @pytest.mark.parametrize("more", [pytest.param(more, id=name) for name, more in MORE.items()])

@@ -11,7 +11,7 @@ import pytest
 from integration.driver.bulk_http.posting import FiledRow, Posting, Row
 from integration.driver.bulk_http.scripted_server import Peer, scripted, turns
 from rollgym.driver.bulk_http.answer import ExchangeError
-from rollgym.driver.bulk_http.connection import FileRange
+from rollgym.driver.bulk_http.connection import FileRange, sends_files
 
 OK = b"HTTP/1.1 200 OK\r\n"
 SMALL = OK + b"Content-Length: 2\r\n\r\n{}"
@@ -70,6 +70,62 @@ async def test_a_small_request_is_sent_at_once(bulk: Posting, row_of: Callable[[
         assert row.sent_after == row.reads == (0 if isinstance(row, FiledRow) else 1)
         await peer.send(SMALL)
         await posted
+
+
+async def test_a_head_that_the_kernel_takes_in_part(bulk: Posting, row_of: Callable[[bytes], Row]) -> None:
+    query, content = "x" * (8 << 20), b"[" + b"y" * (3 << 20) + b"]"
+    received = []
+
+    async def script(peer: Peer) -> None:
+        begun = await peer.body(len(query))
+        await turns(20)
+        begun += await peer.body(len(content))
+        ends = begun.index(b"\r\n\r\n") + 4
+        received.append(begun[ends:] + await peer.body(ends + len(content) - len(begun)))
+        received.append(begun[:ends])
+        await peer.send(SMALL)
+        received.append(await peer.request())
+        await peer.send(SMALL)
+
+    async with scripted(script) as server:
+        assert (await bulk.post(f"{server.url}?{query}", row_of(content))).status == 200
+        assert (await bulk.post(server.url, row_of(b"{}"))).status == 200
+    assert received[0] == content
+    assert received[1].startswith(b"POST /run?xxx")
+    assert received[1].count(b"x") == len(query)
+    assert received[2].endswith(b"Content-Length: 2\r\n\r\n{}")
+
+
+async def test_why_a_connection_broke_is_said(bulk: Posting, row_of: Callable[[bytes], Row]) -> None:
+    """It breaks when the client has just seen that nothing came on it."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(SMALL)
+        await over.wait()
+
+    over, row = asyncio.Event(), row_of(ROOMY)
+    async with scripted(script) as server:
+        await bulk.post(server.url)
+        row.before_room = server.peers[0].reset
+        with pytest.raises(ExchangeError, match="Connection reset by peer"):
+            await bulk.post(server.url, row)
+        over.set()
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "sends"),
+    [
+        ("Linux", "6.5.0-18-generic", False),
+        ("Linux", "6.5", False),
+        ("Linux", "6.50.1", True),
+        ("Linux", "5.15.0-6.5", True),
+        ("Linux", "6.18.44", True),
+        ("Darwin", "24.1.0", False),
+    ],
+)
+def test_files_are_sent_on_linux_but_for_one_release(system: str, release: str, sends: bool) -> None:
+    assert sends_files(system, release) is sends
 
 
 async def test_what_the_kernel_cannot_send_from_is_read(bulk: Posting) -> None:

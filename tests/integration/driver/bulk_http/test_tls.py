@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.driver.bulk_http.posting import ROW, Posting, Row
+from integration.driver.bulk_http.posting import ROW, FiledRow, Posting, Row
 from integration.driver.bulk_http.scripted_server import turns
 from integration.driver.bulk_http.test_room import fill
 from rollgym.driver.bulk_http.answer import ExchangeError
@@ -134,6 +134,20 @@ async def test_connections_are_kept(bulk: Posting, trusted: Path, body: bytes, p
             assert (await bulk.post(f"https://localhost:{port}/run", row)).body == body
             assert row.sent_after == 1
         assert len(connections) == 1
+
+
+async def test_a_row_in_a_file_goes_encrypted(bulk: Posting, trusted: Path, tmp_path: Path) -> None:
+    received = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append((await request(reader)).partition(b"\r\n\r\n")[2])
+        writer.write(OK + b"Content-Length: 2\r\n\r\n{}")
+        await writer.drain()
+
+    with contextlib.closing(FiledRow(LARGE, tmp_path)) as row:
+        async with serving(trusted, answer) as (port, _):
+            assert (await bulk.post(f"https://localhost:{port}/run", row)).body == b"{}"
+    assert received == [LARGE]
 
 
 def answer_bluntly(listening: socket.socket, certificate: Path, raw: bytes) -> ssl.SSLSocket:

@@ -139,6 +139,10 @@ class LineAppender:
             ) from error
         self._file.grew(written)
 
+    def let_go(self) -> None:
+        """Have the kernel keep no more of it in memory than it must, where much was written."""
+        self._file.let_go()
+
     def sync(self) -> None:
         """Have the lines on the disk itself. Raises ArtifactError."""
         try:

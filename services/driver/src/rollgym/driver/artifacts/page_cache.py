@@ -38,6 +38,9 @@ class GrowingFile:
     def grew(self, count: int) -> None:
         """`count` more bytes were written at its end."""
         self._size += count
+
+    def let_go(self) -> None:
+        """Give advice, where enough was written since the last. Takes time: nobody should wait for it."""
         end = self._size - self._size % self._step_bytes
         if end > self._advised and (now := self._clock()) >= self._not_before:
             self._advised = min(end, self._advised + _STEPS_AT_ONCE * self._step_bytes)

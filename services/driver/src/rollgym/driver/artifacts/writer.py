@@ -120,6 +120,7 @@ class ArtifactWriter:
             if self._ended and not self._telling:
                 self._telling = True
                 self._loop.call_soon_threadsafe(self._tell)
+            self._results.let_go()  # when nobody waits for it any more
 
     def _tell(self) -> None:
         """On the loop: whoever waits for a write learns how it ended. A few in a turn, so that others have theirs."""

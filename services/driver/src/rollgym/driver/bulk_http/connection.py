@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
+import re
 import socket
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from rollgym.common.errors import PayloadTooLarge
 from rollgym.driver.bulk_http.answer import Answer, AnswerReader, ExchangeError
@@ -25,9 +27,18 @@ _HEAD_BYTES = 4 * 1024
 """So much is received of an answer before anyone has counted its body."""
 _RECEIVED_AT_ONCE = 4
 """So many times a body is received in one turn of the loop."""
-_MORE_FOLLOWS: int | None = getattr(socket, "MSG_MORE", None)
-"""On Linux: what is sent now waits in the kernel for what follows. Elsewhere no body goes from its file."""
 _NO_ANSWER = "the server closed the connection without an answer"
+
+
+def sends_files(system: str, release: str) -> bool:
+    """Whether bodies go from their files inside the kernel: on Linux but for 6.5.
+
+    There `sendfile` waits for a server that does not read, although the socket is one that nobody waits for.
+    """
+    return system == "Linux" and not re.match(r"6\.5\b", release)
+
+
+_SENDS_FILES = sends_files(platform.system(), platform.release())
 
 
 class FileRange(NamedTuple):
@@ -75,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         "_reader",
         "_scratch",
         "_secure",
+        "_send_error",
         "_sending",
         "_socket",
         "_transport",
@@ -92,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._memory: Reservation | None = None
         self._outgoing: OutgoingBody | None = None
         self._problem: Exception | None = None
+        self._send_error: OSError | None = None
         self._limit_bytes = 0
         self._sending = self._under_way = self._needs_room = False
         self._secure = False
@@ -124,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             raise ExchangeError(_NO_ANSWER)
         self._memory, self._limit_bytes, self._outgoing = memory, limit_bytes, body
-        self._reader = self._problem = None
+        self._reader = self._problem = self._send_error = None
         self._needs_room, self._under_way = False, True
         try:
             self._send(transport, head, body)
@@ -166,13 +179,15 @@ class Connection(asyncio.BufferedProtocol):
 
         Whatever it does not take is the transport's to send, and what is wrong, the transport's to notice.
         """
-        if _MORE_FOLLOWS is None or self._secure or (file := body.in_file()) is None:
+        if self._secure or not (_SENDS_FILES and body.size) or (file := body.in_file()) is None:
             return 0
         taken = 0
         try:
-            taken = self._socket.send(head, _MORE_FOLLOWS)
+            taken = self._socket.send(head, socket.MSG_MORE)
             if taken == len(head):
                 taken += os.sendfile(self._socket.fileno(), file.descriptor, file.offset, file.size)
+        except (ConnectionError, TimeoutError) as error:
+            self._send_error = error  # the transport only sees that the connection is no more
         except OSError:
             pass
         return taken
@@ -214,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
         # Writing pauses as soon as anything is left to send. With a limit of 0, asyncio's TLS would pause for nothing.
         self._secure = transport.get_extra_info("sslcontext") is not None
         transport.set_write_buffer_limits(high=1 if self._secure else 0)
@@ -299,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
             self._take_what_came()
         self._transport = None
         self._sending = False
-        self._end(exc)
+        self._end(self._send_error or exc)
 
     @property
     def _awaits_more(self) -> bool:
