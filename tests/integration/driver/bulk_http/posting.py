@@ -12,7 +12,7 @@ from typing import Any
 from integration.driver.bulk_http.scripted_server import PATIENCE_S, turns
 from rollgym.driver.bulk_http.answer import Answer
 from rollgym.driver.bulk_http.client import BulkClient
-from rollgym.driver.bulk_http.connection import FileRange
+from rollgym.driver.file_range import FileRange
 from rollgym.driver.payload_memory import PayloadMemory
 
 ROW = b'{"reward": 1.0}'

@@ -11,7 +11,8 @@ import pytest
 from integration.driver.bulk_http.posting import FiledRow, Posting, Row
 from integration.driver.bulk_http.scripted_server import Peer, scripted, turns
 from rollgym.driver.bulk_http.answer import ExchangeError
-from rollgym.driver.bulk_http.connection import FileRange, sends_files
+from rollgym.driver.bulk_http.connection import sends_files
+from rollgym.driver.file_range import FileRange
 
 OK = b"HTTP/1.1 200 OK\r\n"
 SMALL = OK + b"Content-Length: 2\r\n\r\n{}"

@@ -10,7 +10,7 @@ from rollgym.common.errors import AgentRequestFailed, ArtifactError
 from rollgym.common.redaction import redact_text
 from rollgym.driver.bulk_http.answer import ExchangeError
 from rollgym.driver.bulk_http.client import BulkClient
-from rollgym.driver.bulk_http.connection import FileRange
+from rollgym.driver.file_range import FileRange
 from rollgym.driver.http_client import MAX_ANSWER_BYTES, descriptors_error, excerpt, out_of_descriptors
 from rollgym.driver.owed_row import OwedRow
 from rollgym.driver.payload_memory import PayloadMemory, Reservation
@@ -38,10 +38,9 @@ class _RowBody(Reservation):
     def in_file(self) -> FileRange | None:
         """Raises ArtifactError, as `read` does."""
         try:
-            place = self._row.place()
+            return self._row.in_file()
         except OSError as error:
             raise self._unreadable(error) from error
-        return None if place is None else FileRange(*place)
 
     def read(self) -> bytes:
         """Raises ArtifactError: a row that cannot be read, or is not as long as it was, is no agent's fault."""

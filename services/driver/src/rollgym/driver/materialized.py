@@ -22,6 +22,7 @@ from rollgym.common.surrogates import decode_masking, unmask_lone_surrogates
 from rollgym.driver.artifacts.lines import read_lines
 from rollgym.driver.config import RolloutCollectionConfig
 from rollgym.driver.encoded import raw_bytes
+from rollgym.driver.file_range import FileRange
 from rollgym.driver.tasks import AgentRef, TaskLine, task_lines
 
 BUILT_IN_AGENT = "rollgym_agent"
@@ -102,14 +103,14 @@ class MaterializedRows:
 
     def read(self, position: int) -> bytes:
         """The bytes of one row. Read here and now: the file was just written, or just indexed, and is cached."""
-        descriptor, offset, size = self.place(position)
-        return os.pread(descriptor, size, offset)
+        row = self.in_file(position)
+        return os.pread(row.descriptor, row.size, row.offset)
 
-    def place(self, position: int) -> tuple[int, int, int]:
-        """Where one row is: the open file's descriptor, offset and size in bytes."""
+    def in_file(self, position: int) -> FileRange:
+        """Where one row is, without its line end."""
         if self._descriptor < 0:
             self._descriptor = os.open(self.path, os.O_RDONLY)
-        return self._descriptor, self.offsets[position], self.size(position)
+        return FileRange(self._descriptor, self.offsets[position], self.size(position))
 
     def size(self, position: int) -> int:
         """Bytes of one row, without its line end."""

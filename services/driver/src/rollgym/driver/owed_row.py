@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from rollgym.common.surrogates import decode_masking, unmask_lone_surrogates
+from rollgym.driver.file_range import FileRange
 from rollgym.driver.materialized import MaterializedRows, RowLabels
 from rollgym.driver.outcomes import Attempt
 
@@ -31,9 +32,9 @@ class OwedRow(msgspec.Struct, frozen=True, gc=False):
         number = self.attempt.number
         return row if number == 0 else row[:-1] + _attempt_index(number) + b"}"
 
-    def place(self) -> tuple[int, int, int] | None:
-        """Descriptor, offset and size in bytes of just what `read` returns; None where that stands in no file."""
-        return None if self.attempt.number else self.rows.place(self.attempt.position)
+    def in_file(self) -> FileRange | None:
+        """Where just what `read` returns is; None where that stands in no file."""
+        return None if self.attempt.number else self.rows.in_file(self.attempt.position)
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 STEP_BYTES = 16 * 1024 * 1024
 """So much is written between two pieces of advice."""
 _STEPS_AT_ONCE = 2
-"""So many steps more than last time a piece of advice is about: what was not written out for long is not, at once."""
+"""So many steps more than the last one a piece of advice covers: a long backlog is not written out at once."""
 _RESTS = 3
 """After a piece of advice there is none for three times as long as that took."""
 
@@ -21,7 +21,8 @@ Advise = Callable[[int, int], None]
 
 
 class GrowingFile:
-    """Tells the kernel that it may let go of what was written so far: what is not on disk yet goes there, what is goes.
+    """Tells the kernel that nobody needs what was written so far: it begins to write out what is not on disk, and drops
+    the rest.
 
     So a page is gone with the second or a later piece of advice. Advice takes long where the disk is slower than the
     writer, who waits for it: a quarter of the time at the most. The rest goes to disk when the kernel likes.

@@ -13,10 +13,11 @@ import platform
 import re
 import socket
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 from rollgym.common.errors import PayloadTooLarge
 from rollgym.driver.bulk_http.answer import Answer, AnswerReader, ExchangeError
+from rollgym.driver.file_range import FileRange
 from rollgym.driver.payload_memory import Reservation
 
 SCRATCH_BYTES = 64 * 1024
@@ -39,14 +40,6 @@ def sends_files(system: str, release: str) -> bool:
 
 
 _SENDS_FILES = sends_files(platform.system(), platform.release())
-
-
-class FileRange(NamedTuple):
-    """Where some bytes of an open file are."""
-
-    descriptor: int
-    offset: int
-    size: int
 
 
 class OutgoingBody(Protocol):
