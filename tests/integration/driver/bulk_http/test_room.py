@@ -1,7 +1,10 @@
 """Requests and answers that wait for room in memory, and those that stop on their way and hold up nobody for long."""
 
 import asyncio
+import fcntl
 import socket
+import sys
+import termios
 from collections.abc import Callable
 
 import pytest
@@ -57,6 +60,28 @@ async def test_a_body_waits_in_the_kernel_until_there_is_room(bulk: Posting, raw
         for each in held:
             each.give_back()
         assert (await large).body == LARGE
+
+
+async def test_a_usual_answer_is_taken_in_whole_by_the_kernel(bulk: Posting) -> None:
+    """A connection's first, too: else it comes in pieces, each with its own turn of the loop."""
+    body, held, sent = b"x" * 500_000, fill(bulk), list[Peer]()
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        sent.append(peer)
+        await peer.left()
+
+    def nothing_on_its_way() -> bool:
+        return bool(sent) and not int.from_bytes(fcntl.ioctl(sent[0].socket, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+    async with scripted(script) as server:
+        posted = bulk.begin(server.url)
+        await eventually(nothing_on_its_way)
+        assert not posted.done()
+        for each in held:
+            each.give_back()
+        assert (await posted).body == body
 
 
 async def test_those_who_wait_for_room_get_it_in_turn(bulk: Posting) -> None:
@@ -119,7 +144,7 @@ async def posted_to_one_who_refuses_and_leaves(bulk: Posting, answer: bytes) -> 
 
 async def test_an_answer_of_which_a_part_is_here_when_its_request_breaks(bulk: Posting) -> None:
     with pytest.raises(ExchangeError, match="broke off"):
-        await posted_to_one_who_refuses_and_leaves(bulk, refusing(b"x" * 200_000))
+        await posted_to_one_who_refuses_and_leaves(bulk, refusing(b"x" * 2_000_000))
 
 
 async def test_an_answer_that_is_here_when_its_request_breaks_is_taken_without_room(bulk: Posting) -> None:

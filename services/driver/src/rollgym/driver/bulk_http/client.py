@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections import deque
@@ -20,6 +21,9 @@ from rollgym.driver.payload_memory import Reservation
 
 _ADDRESSES_KEPT_S = 60.0
 _EYEBALLS_DELAY_S = 0.25
+_TAKEN_IN_BYTES = 512 * 1024
+"""So much of an answer the kernel takes in from a connection's first on, or twice as much; of later ones what it has
+seen that they need."""
 _Addresses = list[aiohappyeyeballs.AddrInfoType]
 
 
@@ -83,6 +87,7 @@ class BulkClient:
                     addresses, happy_eyeballs_delay=_EYEBALLS_DELAY_S if len(addresses) > 1 else None
                 )
                 keep_alive(connected, UNACKNOWLEDGED_S)
+                _make_room(connected)
                 _, connection = await loop.create_connection(
                     lambda: Connection(scratch, connected),
                     sock=connected,
@@ -140,3 +145,15 @@ class BulkClient:
                 idle.popleft().abort()
         oldest = min((idle[0].idle_since for idle in self._idle.values() if idle), default=None)
         self._expiry = None if oldest is None else loop.call_at(oldest + KEEPALIVE_S, self._expire)
+
+
+def _make_room(connected: socket.socket) -> None:
+    """Have the kernel's receive buffer hold a usual answer, which else comes in pieces, as its reader takes them.
+
+    A buffer begins small (128 KB) and grows by what earlier answers needed. Asking to be woken only by so many bytes
+    (`SO_RCVLOWAT`) has Linux make room for them, where `SO_RCVBUF` would keep the buffer from growing on. Then any byte
+    wakes us again.
+    """
+    with contextlib.suppress(OSError):
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _TAKEN_IN_BYTES)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
