@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from rollgym.driver.ledger import Ledger, RolloutState
 from rollgym.driver.outcomes import Failed, Succeeded, bounded_class
 from rollgym.driver.policies.usage import Usage
 
@@ -12,9 +13,12 @@ CALL_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 6
 
 
 class DriverMetrics:
-    """Rollouts, model and tool calls, tokens. Also the observer of the built-in agent."""
+    """Rollouts, model and tool calls, tokens. Also the observer of the built-in agent.
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    What is in flight and what is owed is asked of the run's ledger when somebody looks.
+    """
+
+    def __init__(self, registry: CollectorRegistry, ledger: Ledger) -> None:
         rollouts = Counter(
             "rollgym_rollouts_total",
             "Rollouts that reached an end in this process, by outcome",
@@ -27,8 +31,10 @@ class DriverMetrics:
             ["failure_class"],
             registry=registry,
         )
-        self._in_flight = Gauge("rollgym_rollouts_in_flight", "Rollouts being run now", registry=registry)
-        self._pending = Gauge("rollgym_rollouts_pending", "Rollouts that are still owed", registry=registry)
+        in_flight = Gauge("rollgym_rollouts_in_flight", "Rollouts being run now", registry=registry)
+        in_flight.set_function(lambda: ledger.count(RolloutState.IN_FLIGHT))
+        pending = Gauge("rollgym_rollouts_pending", "Rollouts that are still owed", registry=registry)
+        pending.set_function(lambda: len(ledger) - ledger.done)
         self._seconds = Histogram(
             "rollgym_rollout_seconds", "Dispatch to end of a rollout", buckets=ROLLOUT_BUCKETS_S, registry=registry
         )
@@ -57,13 +63,6 @@ class DriverMetrics:
         )
         outcomes = ("succeeded", "masked", "failed", "drained", "cancelled")
         self._ended = {outcome: rollouts.labels(outcome) for outcome in outcomes}
-
-    def in_flight(self, change: int) -> None:
-        """One rollout more in flight (1), or one less (-1)."""
-        self._in_flight.inc(change)
-
-    def pending(self, count: int) -> None:
-        self._pending.set(count)
 
     def succeeded(self, outcome: Succeeded) -> None:
         self._ended["masked" if outcome.facts.masked else "succeeded"].inc()

@@ -114,7 +114,7 @@ class Run:
     async def _run(self, plan: RunPlan, fleet: Fleet) -> RunReport:
         self._say_plan(plan)
         self._done_before, self._rows_before = plan.ledger.done, plan.ledger.with_row
-        metrics = DriverMetrics(self.registry)
+        metrics = DriverMetrics(self.registry, plan.ledger)
         phases = LoopPhases(metrics, log_slow=self.debug_slow)
         samples = RunSamples(plan.paths.samples, lambda: plan.ledger.count(RolloutState.IN_FLIGHT))
         vitals = Vitals(ProcessMetrics(self.registry), phases, samples)
@@ -201,12 +201,10 @@ class Run:
     async def _collect(self, plan: RunPlan, collection: Collection) -> str | None:
         """Collect to the end, however it comes; returns why it stopped early, None where it did not."""
         progress = Progress(self.console, plan.ledger, plan.statistics, self.config.progress_interval_s)
-        metrics = collection.recorder.metrics
         note: str | None = None
         async with (
             progress.shown(),
             repeatedly(lambda: self._save(plan), MANIFEST_EVERY_S, "manifest"),
-            repeatedly(lambda: metrics.pending(len(plan.ledger) - plan.ledger.done), 1.0, "pending-gauge"),
         ):
             collecting = asyncio.create_task(collection.run(), name="collection")
             self.interruption.watch(collection, collecting)
@@ -219,7 +217,6 @@ class Run:
                     raise
             except ArtifactError as error:
                 note = error.message
-        metrics.pending(len(plan.ledger) - plan.ledger.done)
         return note or self.interruption.reason
 
     def _rollouts_per_hour(self, plan: RunPlan) -> float | None:

@@ -1,0 +1,45 @@
+"""How workers start: at a pace, so that a thousand connections are not opened in one turn of the loop."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+
+from rollgym.driver.collection import RAMP_BATCH, RAMP_PAUSE_S, Collection
+
+NOTHING = cast(Any, None)
+WORKERS = 10 * RAMP_BATCH
+STALL_S = 0.05
+
+
+class _Started(Collection):
+    """Notes when each worker starts; the one numbered `stalls_at` holds the loop."""
+
+    def __init__(self, stalls_at: int | None = None) -> None:
+        rows = cast(Any, range(WORKERS))
+        super().__init__(rows, NOTHING, NOTHING, NOTHING, NOTHING, workers=WORKERS, max_attempts=1)
+        self.stalls_at = stalls_at
+        self.started_at: list[float] = []
+
+    async def _work(self) -> None:
+        if len(self.started_at) == self.stalls_at:
+            over_at = time.monotonic() + STALL_S
+            while time.monotonic() < over_at:
+                pass
+        self.started_at.append(time.monotonic())
+
+
+async def test_workers_start_a_batch_at_a_time() -> None:
+    collection, begun_at = _Started(), time.monotonic()
+    await collection.run()
+    assert len(collection.started_at) == WORKERS
+    for number, started_at in enumerate(collection.started_at):
+        assert started_at - begun_at >= number // RAMP_BATCH * RAMP_PAUSE_S
+
+
+async def test_a_stall_is_not_caught_up_with() -> None:
+    collection = _Started(stalls_at=RAMP_BATCH - 1)
+    await collection.run()
+    stalled_until = collection.started_at[RAMP_BATCH - 1]
+    for number, started_at in enumerate(collection.started_at[2 * RAMP_BATCH :]):
+        assert started_at - stalled_until >= number // RAMP_BATCH * RAMP_PAUSE_S
