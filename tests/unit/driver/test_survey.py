@@ -98,9 +98,9 @@ def test_each_thread_has_a_parser() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def fields() -> Any:
-        yield "reward"
         inside.set()
         assert leave.wait(10)
+        yield "reward"
 
     other = threading.Thread(target=survey, args=(b'{"reward": 1}', fields()))
     other.start()

@@ -31,7 +31,10 @@ class ClusteredMean:
         self.count += 1
         self.total += value
         self.square_total += value * value
-        self.least, self.most = min(self.least, value), max(self.most, value)
+        if value < self.least:
+            self.least = value
+        if value > self.most:
+            self.most = value
         number, total = self._tasks.get(task, (0, 0.0))
         self._tasks[task] = (number + 1, total + value)
 

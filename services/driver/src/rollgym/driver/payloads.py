@@ -46,11 +46,11 @@ class _AnyUsage(msgspec.Struct):
 _any_usage_decoder = msgspec.json.Decoder(_AnyUsage)
 
 
-_READ = (
+_READ = frozenset({
     "reward", "mask_sample", "truncated", "failure_kind", "failure_reason", "error_message", "tags", "agent_ref",
     "_ng_task_index", "_ng_rollout_index", "_ng_attempt_index", "_ng_failure_class", "_ng_failure_terminal",
     "_ng_no_persist", NG_PERF_KEY, TIMINGS_KEY,
-)  # fmt: skip
+})  # fmt: skip
 """The small fields that a run reads or puts in; of the response and the trajectory it reads a little more."""
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
 from rollgym.common import jsonx
 from rollgym.common.redaction import redact
-from rollgym.driver.artifacts.journal import journal_line
+from rollgym.driver.artifacts.journal import Event, journal_line
 from rollgym.driver.artifacts.writer import ArtifactWriter
 from rollgym.driver.ledger import Ledger, RolloutState
 from rollgym.driver.materialized import MaterializedRows
@@ -50,7 +49,7 @@ class Recorder:
     def cancelled(self, attempt: Attempt, seconds: float) -> None:
         self.ledger.move(attempt.position, RolloutState.CANCELLED)
         self.metrics.cancelled()
-        self._note("cancelled", attempt, seconds=seconds)
+        self._note("cancelled", attempt, seconds)
 
     def drained(self, attempt: Attempt) -> None:
         self.ledger.move(attempt.position, RolloutState.DRAINED)
@@ -58,9 +57,9 @@ class Recorder:
         self.metrics.drained()
         self._note("drained", attempt)
 
-    def _note(self, event: Any, attempt: Attempt, **fields: Any) -> None:
+    def _note(self, event: Event, attempt: Attempt, seconds: float | None = None) -> None:
         task, rollout = attempt.key
-        self.writer.note(journal_line(event, task=task, rollout=rollout, attempt=attempt.number, **fields))
+        self.writer.note(journal_line(event, task, rollout, attempt.number, seconds))
 
     async def _row(self, attempt: Attempt, outcome: Succeeded) -> None:
         masked = outcome.facts.masked
@@ -75,13 +74,8 @@ class Recorder:
             if self.on_row is not None:
                 self.on_row(attempt.position, b"".join(outcome.line))
 
-        journal = journal_line(
-            "masked" if masked else "succeeded",
-            task=task,
-            rollout=rollout,
-            attempt=attempt.number,
-            seconds=outcome.timings.rollout_s,
-        )
+        event: Event = "masked" if masked else "succeeded"
+        journal = journal_line(event, task, rollout, attempt.number, outcome.timings.rollout_s)
         await self.writer.result(outcome.line, journal, written)
 
     async def _failure(self, attempt: Attempt, failed: Failed, *, last: bool) -> None:
@@ -98,15 +92,8 @@ class Recorder:
                 self.last_failure[attempt.position] = failed.failure_class
                 self.ledger.move(attempt.position, RolloutState.OWED)
 
-        journal = journal_line(
-            "failed",
-            task=task,
-            rollout=rollout,
-            attempt=attempt.number,
-            seconds=failed.timings.rollout_s,
-            failure_class=failed.failure_class,
-            terminal=last,
-        )
+        seconds = failed.timings.rollout_s
+        journal = journal_line("failed", task, rollout, attempt.number, seconds, failed.failure_class, terminal=last)
         await self.writer.failure(self._failure_line(attempt, failed), journal, written)
 
     def _failure_line(self, attempt: Attempt, failed: Failed) -> bytes:

@@ -149,14 +149,13 @@ def _perf(evidence: TrajectoryEvidence, joined: _Joined, rollout_latency_ms: flo
     }
     stats = [call.token_stats for call in joined.owned]
     for name, reported in (
-        ("prompt_tokens", [each.prompt_tokens for each in stats]),
-        ("cached_prompt_tokens", [each.cached_tokens for each in stats]),
-        ("completion_tokens", [each.completion_tokens for each in stats]),
-        ("reasoning_tokens", [each.reasoning_tokens for each in stats]),
+        ("prompt_tokens", [each.prompt_tokens for each in stats if each.prompt_tokens is not None]),
+        ("cached_prompt_tokens", [each.cached_tokens for each in stats if each.cached_tokens is not None]),
+        ("completion_tokens", [each.completion_tokens for each in stats if each.completion_tokens is not None]),
+        ("reasoning_tokens", [each.reasoning_tokens for each in stats if each.reasoning_tokens is not None]),
     ):
-        known = [tokens for tokens in reported if tokens is not None]
-        if known:
-            perf[name] = sum(known)
+        if reported:
+            perf[name] = sum(reported)
     if rollout_latency_ms is not None:
         perf["total_latency_ms"] = rollout_latency_ms
     return perf
@@ -164,10 +163,16 @@ def _perf(evidence: TrajectoryEvidence, joined: _Joined, rollout_latency_ms: flo
 
 def _contradictions(evidence: TrajectoryEvidence) -> list[Gap]:
     """What cannot be true of any trajectory."""
-    counted = _counted([each.invocation_id for each in evidence.invocations])
-    gaps = [Gap("invocation_id_duplicate", name) for name, count in counted.items() if count > 1]
+    gaps: list[Gap] = []
     parents = {each.invocation_id: each.parent_invocation_id for each in evidence.invocations}
-    gaps += [Gap("invocation_parent_cycle", name) for name in parents if _is_its_own_ancestor(name, parents)]
+    if len(parents) < len(evidence.invocations):
+        counted = _counted([each.invocation_id for each in evidence.invocations])
+        gaps += [Gap("invocation_id_duplicate", name) for name, count in counted.items() if count > 1]
+    gaps += [
+        Gap("invocation_parent_cycle", name)
+        for name, parent in parents.items()
+        if parent in parents and _is_its_own_ancestor(name, parents)
+    ]
     gaps += [
         Gap("token_stats_negative", detail=each.model_call_id) for each in evidence.model_calls if _has_negative(each)
     ]
@@ -185,8 +190,12 @@ def _is_its_own_ancestor(name: str, parents: Mapping[str, str | None]) -> bool:
 
 def _has_negative(call: _ModelCall) -> bool:
     stats = call.token_stats
-    counts = (stats.prompt_tokens, stats.completion_tokens, stats.reasoning_tokens, stats.cached_tokens)
-    return min([count or 0 for count in counts]) < 0
+    return (
+        (stats.prompt_tokens or 0) < 0
+        or (stats.completion_tokens or 0) < 0
+        or (stats.reasoning_tokens or 0) < 0
+        or (stats.cached_tokens or 0) < 0
+    )
 
 
 def _counted(names: Iterable[str | None]) -> dict[str | None, int]:

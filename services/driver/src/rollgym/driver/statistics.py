@@ -10,12 +10,11 @@ from rollgym.driver.durations import Durations
 from rollgym.driver.intervals import ClusteredMean
 from rollgym.driver.materialized import Key
 from rollgym.driver.outcomes import Failed, Timings
-from rollgym.driver.rollout_facts import RolloutFacts
+from rollgym.driver.rollout_facts import RolloutFacts, Tokens
 from rollgym.driver.rollout_perf import DispatchLatencyTracker
 
 MOST_TAG_VALUES = 100
 SHOWN_KEYS = 10
-_TOKEN_KINDS = ("input", "output", "cached", "reasoning")
 
 
 @dataclass
@@ -29,6 +28,17 @@ class TokenSum:
         if tokens is not None:
             self.total += tokens
             self.rollouts += 1
+
+
+def _no_tokens() -> dict[str, TokenSum]:
+    return {"input": TokenSum(), "output": TokenSum(), "cached": TokenSum(), "reasoning": TokenSum()}
+
+
+def _add_tokens(sums: dict[str, TokenSum], tokens: Tokens) -> None:
+    sums["input"].add(tokens.input)
+    sums["output"].add(tokens.output)
+    sums["cached"].add(tokens.cached)
+    sums["reasoning"].add(tokens.reasoning)
 
 
 @dataclass
@@ -49,8 +59,8 @@ class RunStatistics:
     latency: DispatchLatencyTracker = field(default_factory=DispatchLatencyTracker)
     admission: Durations = field(default_factory=Durations)
     session_wait: Durations = field(default_factory=Durations)
-    tokens: dict[str, TokenSum] = field(default_factory=lambda: {kind: TokenSum() for kind in _TOKEN_KINDS})
-    failed_tokens: dict[str, TokenSum] = field(default_factory=lambda: {kind: TokenSum() for kind in _TOKEN_KINDS})
+    tokens: dict[str, TokenSum] = field(default_factory=_no_tokens)
+    failed_tokens: dict[str, TokenSum] = field(default_factory=_no_tokens)
     rows: int = 0
     rows_with_perf: int = 0
     rows_with_token_coverage: int = 0
@@ -58,8 +68,7 @@ class RunStatistics:
     def add_row(self, key: Key, facts: RolloutFacts) -> None:
         """A row of the results, of this start of the run or an earlier one."""
         self.rows += 1
-        for kind in _TOKEN_KINDS:
-            self.tokens[kind].add(getattr(facts.tokens, kind))
+        _add_tokens(self.tokens, facts.tokens)
         if facts.perf is not None:
             self.rows_with_perf += 1
             coverage = facts.perf.get("token_observability_coverage")
@@ -96,8 +105,7 @@ class RunStatistics:
         self.latency.record_failure(failed.timings.rollout_s)
         message = failed.shown_message.splitlines()[0][:200] if failed.message else failed.failure_class
         self.failure_messages.count_one(message)
-        for kind in _TOKEN_KINDS:
-            self.failed_tokens[kind].add(getattr(failed.tokens, kind))
+        _add_tokens(self.failed_tokens, failed.tokens)
 
     def tag_rows(self) -> Iterator[tuple[str, str, ClusteredMean]]:
         """Tags and their means, by tag name and then value."""

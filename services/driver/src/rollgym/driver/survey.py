@@ -37,12 +37,18 @@ _OF_TRAJECTORY = {
     "tool_calls": ("invocation_id",),
 }
 """The fields of `TrajectoryEvidence`; beside them stand conversations, requests, responses and outputs."""
-_encoder = msgspec.json.Encoder()
 T = TypeVar("T")
 
 
 class _Unusual(Exception):
     """Not the shape that a survey is for."""
+
+
+def _text_of(nested: Object | Array) -> msgspec.Raw:
+    return msgspec.Raw(nested.mini)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_text_of)
 
 
 class _Observed(msgspec.Struct):
@@ -108,7 +114,7 @@ def _survey(root: Object, body: bytes | bytearray, wanted: Iterable[str]) -> Sur
     names = _names(root)
     return Survey(
         names,
-        {name: _encoded(root[name]) for name in wanted if name in names},
+        {name: msgspec.Raw(_encoder.encode(root[name])) for name in names.intersection(wanted)},
         _response(root[_RESPONSE_KEY]) if _RESPONSE_KEY in names else NO_RESPONSE,
         _evidence(root[NG_TRAJECTORY_KEY], body) if NG_TRAJECTORY_KEY in names else None,
     )
@@ -123,7 +129,7 @@ def _outline(root: Object, without: Container[str], of_response: Sequence[str]) 
         if name == _RESPONSE_KEY:
             fields[name] = _picked(root[name], of_response)
         elif name not in without or type(root[name]) not in _NESTED:
-            fields[name] = _encoded(root[name])
+            fields[name] = root[name]
     return fields
 
 
@@ -138,16 +144,12 @@ def _names(record: Object) -> frozenset[str]:
     return names
 
 
-def _picked(record: Any, wanted: Sequence[str]) -> dict[str, msgspec.Raw]:
-    """Some fields of an object, those that are there, encoded for msgspec to read."""
+def _picked(record: Any, wanted: Sequence[str]) -> dict[str, Any]:
+    """Some fields of an object, those that are there, for `_encoder` to encode."""
     if type(record) is not Object:
         raise _Unusual
     names = _names(record)
-    return {name: _encoded(record[name]) for name in wanted if name in names}
-
-
-def _encoded(value: Any) -> msgspec.Raw:
-    return msgspec.Raw(value.mini if type(value) in _NESTED else _encoder.encode(value))
+    return {name: record[name] for name in wanted if name in names}
 
 
 def _response(value: Any) -> ResponseFacts:
@@ -160,10 +162,16 @@ def _evidence(trajectory: Any, body: bytes | bytearray) -> TrajectoryEvidence | 
     if type(trajectory) is not Object:
         raise _Unusual
     names = _names(trajectory)
-    lists: dict[str, Any] = {name: trajectory[name] for name in _OF_TRAJECTORY if name in names}
-    if any(type(records) is not Array for records in lists.values()):
-        raise _Unusual
-    if sum(map(len, lists.values())) > _MOST_RECORDS:
-        return _observed_decoder.decode(body).ng_trajectory
-    found = {name: [_picked(each, _OF_TRAJECTORY[name]) for each in records] for name, records in lists.items()}
+    found: dict[str, list[dict[str, Any]]] = {}
+    left = _MOST_RECORDS
+    for name, wanted in _OF_TRAJECTORY.items():
+        if name not in names:
+            continue
+        records = trajectory[name]
+        if type(records) is not Array:
+            raise _Unusual
+        left -= len(records)
+        if left < 0:
+            return _observed_decoder.decode(body).ng_trajectory
+        found[name] = [_picked(each, wanted) for each in records]
     return _evidence_decoder.decode(_encoder.encode(found))

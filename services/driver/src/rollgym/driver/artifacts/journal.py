@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -27,7 +27,17 @@ class JournalLine(msgspec.Struct, omit_defaults=True, gc=False):
 _encoder = msgspec.json.Encoder()
 
 
-def journal_line(event: Event, *, seconds: float | None = None, **fields: Any) -> bytes:
-    """The bytes of one line, without its newline; `fields` are those of `JournalLine`."""
-    took_s = None if seconds is None else round(seconds, 3)
-    return _encoder.encode(JournalLine(event, round(time.time(), 3), seconds=took_s, **fields))
+def journal_line(
+    event: Event,
+    task: int | None = None,
+    rollout: int | None = None,
+    attempt: int = 0,
+    seconds: float | None = None,
+    failure_class: str | None = None,
+    *,
+    terminal: bool = False,
+    note: str | None = None,
+) -> bytes:
+    """The bytes of one line, without its newline; its fields are those of `JournalLine`."""
+    at, took_s = round(time.time(), 3), None if seconds is None else round(seconds, 3)
+    return _encoder.encode(JournalLine(event, at, task, rollout, attempt, took_s, failure_class, terminal, note))
