@@ -15,7 +15,7 @@ from typing import Self
 
 from rollgym.driver.shared_timer import SharedTimer
 
-LIMIT_BYTES = 16 * 1024 * 1024
+LIMIT_BYTES = 8 * 1024 * 1024
 """Enough to keep loop and disk busy, and so little that a short run fills it as a long one does."""
 LOOKED_AT_EVERY_S = 1.0
 MOST_LOOKS = 10
