@@ -1,5 +1,6 @@
 """Rollouts in real environments, through resources and env-bundle: whatever ends them, no episode stays open."""
 
+import resource
 import signal
 from typing import Any
 
@@ -75,3 +76,18 @@ def test_the_head_keeps_a_runs_last_numbers_after_the_driver_has_gone(run: RunFo
     assert any(line.startswith("rollgym_run_gc_collections_total") for line in of_run)
     assert any(line.startswith("rollgym_run_rollout_seconds_count") and line.endswith(" 5.0") for line in of_run)
     assert "driver" not in servers
+
+
+def test_a_run_that_ends_on_a_full_disk_has_nothing_in_flight(run: RunFolder, stack: Stack) -> None:
+    run.tasks([row(step(message="x" * 5000, reward=0.5, done=True))] * 40)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, before[1]))
+    try:
+        ended = run.run(stack.head.url, "--concurrency", "8")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (ended.code, run.manifest["state"]) == (1, "failed"), ended
+    with httpx.Client(base_url=stack.head.url, trust_env=False) as head:
+        counts = head.get(f"/v1/runs/{run.manifest['run_id']}").json()["counts"]
+    assert counts["in_flight"] == 0
+    assert counts["succeeded"] == len(run.rows) < 40

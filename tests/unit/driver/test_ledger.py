@@ -46,3 +46,16 @@ def test_a_rollout_may_be_tried_again_until_it_is_done() -> None:
 
 def test_an_empty_run_owes_nothing() -> None:
     assert (len(Ledger(0)), Ledger(0).done, Ledger(0).counts().owed) == (0, 0, 0)
+
+
+def test_what_is_in_flight_when_nothing_runs_any_more_is_owed() -> None:
+    ledger = Ledger(4)
+    ledger.move(0, RolloutState.SUCCEEDED)
+    ledger.move(1, RolloutState.IN_FLIGHT)
+    ledger.move(2, RolloutState.CANCELLED)
+    ledger.nothing_runs()
+    assert [ledger.state(position) for position in range(4)] == [
+        RolloutState.SUCCEEDED, RolloutState.OWED, RolloutState.CANCELLED, RolloutState.OWED,
+    ]  # fmt: skip
+    assert [ledger.count(state) for state in (RolloutState.IN_FLIGHT, RolloutState.OWED)] == [0, 2]
+    assert ledger.counts().owed == 4

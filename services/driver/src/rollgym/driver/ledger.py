@@ -53,6 +53,12 @@ class Ledger:
         self.move(position, RolloutState.FAILED)
         self.failures.count_one(failure_class)
 
+    def nothing_runs(self) -> None:
+        """The run is over: what is in flight still has no end on record, and is owed."""
+        self._states = self._states.replace(bytes([RolloutState.IN_FLIGHT]), bytes([RolloutState.OWED]))
+        self._counts[RolloutState.OWED] += self._counts[RolloutState.IN_FLIGHT]
+        self._counts[RolloutState.IN_FLIGHT] = 0
+
     def count(self, state: RolloutState) -> int:
         return self._counts[state]
 

@@ -140,6 +140,7 @@ class Run:
             async with vitals.watched(), reporter.reporting():
                 note = await self._collect(plan, collection)
             await writer.flushed()
+            plan.ledger.nothing_runs()
             report = self._report(plan, note, vitals.health, retained.results)
             with contextlib.suppress(ArtifactError):
                 writer.note(journal_line("ended", note=report.state))
