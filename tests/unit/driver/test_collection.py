@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from typing import Any, cast
 
@@ -10,6 +12,12 @@ from rollgym.driver.collection import RAMP_BATCH, RAMP_PAUSE_S, Collection
 NOTHING = cast(Any, None)
 WORKERS = 10 * RAMP_BATCH
 STALL_S = 0.05
+
+
+def _hold_the_loop(seconds: float) -> None:
+    over_at = time.monotonic() + seconds
+    while time.monotonic() < over_at:
+        pass
 
 
 class _Started(Collection):
@@ -23,9 +31,7 @@ class _Started(Collection):
 
     async def _work(self) -> None:
         if len(self.started_at) == self.stalls_at:
-            over_at = time.monotonic() + STALL_S
-            while time.monotonic() < over_at:
-                pass
+            _hold_the_loop(STALL_S)
         self.started_at.append(time.monotonic())
 
 
@@ -35,6 +41,24 @@ async def test_workers_start_a_batch_at_a_time() -> None:
     assert len(collection.started_at) == WORKERS
     for number, started_at in enumerate(collection.started_at):
         assert started_at - begun_at >= number // RAMP_BATCH * RAMP_PAUSE_S
+
+
+async def test_small_delays_do_not_add_up() -> None:
+    """On a loop that comes round four times a pause, each pause by itself would take a quarter more or a half."""
+
+    async def busy() -> None:
+        while True:
+            _hold_the_loop(RAMP_PAUSE_S / 4)
+            await asyncio.sleep(0)
+
+    other, took_s = asyncio.create_task(busy()), math.inf
+    for _ in range(20):  # the machine may have its own delays
+        collection = _Started()
+        await collection.run()
+        took_s = min(took_s, collection.started_at[-1] - collection.started_at[0])
+    other.cancel()
+    pauses = WORKERS / RAMP_BATCH - 1
+    assert took_s < pauses * RAMP_PAUSE_S * 1.15
 
 
 async def test_a_stall_is_not_caught_up_with() -> None:

@@ -5,7 +5,9 @@ import socket
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import aiohappyeyeballs
 import pytest
 import uvloop
 
@@ -66,6 +68,33 @@ def test_on_uvloop(tmp_path: Path) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
+
+
+class _Unwoken(socket.socket):
+    """Takes being woken late, and refuses to be woken by any byte again."""
+
+    def setsockopt(self, *option: Any) -> None:
+        if option == (socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1):
+            raise PermissionError("not allowed here")
+        super().setsockopt(*option)
+
+
+async def test_a_socket_that_would_sleep_through_a_small_answer_is_not_used(
+    bulk: Posting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[_Unwoken] = []
+
+    async def start_connection(addresses: list[Any], **_: Any) -> socket.socket:
+        made.append(_Unwoken())
+        made[0].setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made[0], addresses[0][4])
+        return made[0]
+
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", start_connection)
+    async with scripted(answering) as server:
+        with pytest.raises(PermissionError, match="not allowed here"):
+            await bulk.post(server.url)
+    assert made[0].fileno() == -1
 
 
 @pytest.mark.parametrize("more", [pytest.param(more, id=name) for name, more in MORE.items()])

@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 
-from integration.driver.bulk_http.posting import ROW, FiledRow, Posting, Row
+from integration.driver.bulk_http.posting import ROW, FiledRow, Posting, Row, posting
 from integration.driver.bulk_http.scripted_server import turns
 from integration.driver.bulk_http.test_room import fill
 from rollgym.driver.bulk_http.answer import ExchangeError
@@ -124,6 +125,20 @@ ANSWERS = {
         [OK + b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(LARGE), LARGE)],
     ),
 }
+
+
+def test_on_uvloop(trusted: Path) -> None:
+    """Its transports pause and resume within one write: a row is said to be sent once all the same."""
+
+    async def main() -> None:
+        async with posting() as bulk, serving(trusted, answering(OK + b"Content-Length: 2\r\n\r\n{}")) as (port, _):
+            for size in (0, 100, 70_000, 3_000_000):
+                row = Row(b"x" * size)
+                assert (await bulk.post(f"https://localhost:{port}/run", row)).body == b"{}"
+                assert row.sent_after == 1
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
 
 
 @pytest.mark.parametrize(("body", "pieces"), [pytest.param(*case, id=name) for name, case in ANSWERS.items()])

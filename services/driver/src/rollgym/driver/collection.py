@@ -25,8 +25,8 @@ RAMP_BATCH = 8
 RESTART_PATIENCE = 4.0
 """Where nothing listens, retries wait 2 s and 4 s by default: as long as a server takes to come back."""
 RAMP_PAUSE_S = 0.002
-"""Workers start 8 every 2 ms: opening a thousand connections in one tick would stall the loop for 150 ms. What starting
-them takes is part of the 2 ms; where it takes longer, whatever else is ready has its turn of the loop in between."""
+"""Workers start 8 every 2 ms: opening a thousand connections in one tick would stall the loop for 150 ms. A batch that
+comes a little late leaves the next one its time; else delays would add up to half as long a ramp again."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Collection:
                 due_at = time.monotonic()
                 for number in range(min(self.workers, max(1, len(self.rows)))):
                     if number and number % RAMP_BATCH == 0:
-                        due_at = max(due_at + RAMP_PAUSE_S, time.monotonic())  # what came late is not caught up with
+                        due_at = max(due_at + RAMP_PAUSE_S, time.monotonic())  # a stall is not caught up with
                         await asyncio.sleep(due_at - time.monotonic())
                     group.create_task(self._work(), name=f"rollouts-{number}")
         except* ArtifactError as errors:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import ssl
 from collections import deque
@@ -152,8 +151,14 @@ def _make_room(connected: socket.socket) -> None:
 
     A buffer begins small (128 KB) and grows by what earlier answers needed. Asking to be woken only by so many bytes
     (`SO_RCVLOWAT`) has Linux make room for them, where `SO_RCVBUF` would keep the buffer from growing on. Then any byte
-    wakes us again.
+    wakes us again. Raises OSError, and closes, where that cannot be had: a small answer would be waited for for ever.
     """
-    with contextlib.suppress(OSError):
+    try:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _TAKEN_IN_BYTES)
+    except OSError:
+        return
+    try:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+    except OSError:
+        connected.close()
+        raise

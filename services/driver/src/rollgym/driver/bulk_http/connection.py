@@ -155,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
     def _send(self, transport: asyncio.Transport, head: bytes, body: OutgoingBody) -> None:
         taken = self._send_from_file(head, body)
         if taken == len(head) + body.size:
-            body.sent()
+            self._tell_sent()
             return
         content = body.read()
         rest = (memoryview(head)[taken:], memoryview(content)[max(0, taken - len(head)) :])
@@ -165,7 +165,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._sending:
             body.watch(transport.get_write_buffer_size)
         else:
-            body.sent()
+            self._tell_sent()
+
+    def _tell_sent(self) -> None:
+        """Once for each body: a transport may have paused and resumed writing before `_send` comes to that."""
+        outgoing, self._outgoing = self._outgoing, None
+        if outgoing is not None:
+            outgoing.sent()
 
     def _send_from_file(self, head: bytes, body: OutgoingBody) -> int:
         """Have the kernel take head and body as they lie in the page cache; how many bytes it took.
@@ -233,8 +239,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._sending = False
-        if self._outgoing is not None:
-            self._outgoing.sent()
+        self._tell_sent()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         reader = self._reader
