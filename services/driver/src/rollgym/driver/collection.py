@@ -18,6 +18,7 @@ from rollgym.driver.dispatch import DispatchBudget, DispatchQueue
 from rollgym.driver.materialized import MaterializedRows
 from rollgym.driver.outcomes import Attempt, Failed
 from rollgym.driver.owed_row import OwedRow
+from rollgym.driver.pace import Pace
 from rollgym.driver.payload_memory import PayloadMemory
 from rollgym.driver.recorder import Recorder
 
@@ -25,8 +26,7 @@ RAMP_BATCH = 8
 RESTART_PATIENCE = 4.0
 """Where nothing listens, retries wait 2 s and 4 s by default: as long as a server takes to come back."""
 RAMP_PAUSE_S = 0.002
-"""Workers start 8 every 2 ms: opening a thousand connections in one tick would stall the loop for 150 ms. A batch that
-comes a little late leaves the next one its time; else delays would add up to half as long a ramp again."""
+"""Workers start 8 every 2 ms: opening a thousand connections in one tick would stall the loop for 150 ms."""
 
 
 @dataclass
@@ -49,11 +49,10 @@ class Collection:
         """Collect. Raises ArtifactError where a file cannot be written; cancellation stops every rollout first."""
         try:
             async with asyncio.TaskGroup() as group:
-                due_at = time.monotonic()
+                pace = Pace(RAMP_PAUSE_S)
                 for number in range(min(self.workers, max(1, len(self.rows)))):
                     if number and number % RAMP_BATCH == 0:
-                        due_at = max(due_at + RAMP_PAUSE_S, time.monotonic())  # a stall is not caught up with
-                        await asyncio.sleep(due_at - time.monotonic())
+                        await asyncio.sleep(pace.left_s())
                     group.create_task(self._work(), name=f"rollouts-{number}")
         except* ArtifactError as errors:
             raise errors.exceptions[0] from None

@@ -45,6 +45,7 @@ class _Unusual(Exception):
 
 
 def _text_of(nested: Object | Array) -> msgspec.Raw:
+    """What `_encoder` asks for where simdjson has not built an object or list."""
     return msgspec.Raw(nested.mini)
 
 
